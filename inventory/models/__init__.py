@@ -1,0 +1,24 @@
+"""What is stored about the remote side: hosts, resources, tiers, scans and their entries."""
+
+from inventory.models.fields import RemoteNameField
+from inventory.models.hosts import Channel, Host, HostKey
+from inventory.models.resources import Resource, ResourceKind, SizeBasis
+from inventory.models.scans import Entry, Scan, ScanState
+from inventory.models.tiers import PlanFileLoad, Proposal, ProposalState, Tier
+
+__all__ = [
+    "Channel",
+    "Entry",
+    "Host",
+    "HostKey",
+    "PlanFileLoad",
+    "Proposal",
+    "ProposalState",
+    "RemoteNameField",
+    "Resource",
+    "ResourceKind",
+    "Scan",
+    "ScanState",
+    "SizeBasis",
+    "Tier",
+]

@@ -1,0 +1,27 @@
+"""Model fields of the inventory: names as bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models
+
+from inventory.remote.names import RemoteName
+
+
+class RemoteNameField(models.BinaryField[RemoteName | bytes, RemoteName]):
+    """A remote path or name, stored as its exact bytes, loaded as `RemoteName`."""
+
+    def from_db_value(self, value: bytes | memoryview | None, expression: object, connection: object) -> Any:
+        return None if value is None else RemoteName(bytes(value))
+
+    def to_python(self, value: Any) -> Any:
+        if value is None or isinstance(value, RemoteName):
+            return value
+        if isinstance(value, str):
+            return RemoteName.from_text(value)
+        return RemoteName(bytes(value))
+
+    def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:  # noqa: FBT001, FBT002
+        raw = value.raw if isinstance(value, RemoteName) else value
+        return super().get_db_prep_value(raw, connection, prepared)

@@ -1,0 +1,111 @@
+"""Scans of a host and the entries that they found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+
+from inventory.models.fields import RemoteNameField
+from inventory.models.hosts import Host
+from inventory.models.resources import Resource
+
+
+class ScanState(models.TextChoices):
+    QUEUED = "queued", "queued"
+    RUNNING = "running", "running"
+    FINISHED = "finished", "finished"
+    FAILED = "failed", "failed"
+    CANCELLED = "cancelled", "cancelled"
+
+
+class Scan(models.Model):
+    """One listing of a resource at a time.
+
+    queued ──> running ──> finished | failed | cancelled
+       ^          │ worker died
+       └──────────┘
+    """
+
+    TRANSITIONS: ClassVar[Mapping[str, frozenset[str]]] = {
+        ScanState.QUEUED: frozenset({ScanState.RUNNING, ScanState.CANCELLED}),
+        ScanState.RUNNING: frozenset({ScanState.QUEUED, ScanState.FINISHED, ScanState.FAILED, ScanState.CANCELLED}),
+        ScanState.FINISHED: frozenset(),
+        ScanState.FAILED: frozenset(),
+        ScanState.CANCELLED: frozenset(),
+    }
+
+    host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="scans")
+    resource = models.ForeignKey(Resource, on_delete=models.CASCADE, related_name="scans")
+    root = RemoteNameField()  # the resource's path when the scan was asked for
+    state = models.CharField(max_length=16, choices=ScanState.choices, default=ScanState.QUEUED)
+    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    requested_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    entries_seen = models.PositiveBigIntegerField(default=0)  # progress while running
+    files = models.PositiveBigIntegerField(default=0)
+    folders = models.PositiveBigIntegerField(default=0)
+    links = models.PositiveBigIntegerField(default=0)
+    others = models.PositiveBigIntegerField(default=0)  # sockets, pipes, devices
+    unreadable = models.PositiveBigIntegerField(default=0)
+    apparent_bytes = models.PositiveBigIntegerField(default=0)
+    stored_bytes = models.PositiveBigIntegerField(default=0)
+    problem = models.TextField(blank=True)
+
+    class Meta:
+        ordering: ClassVar = ["-requested_at"]
+        indexes: ClassVar = [models.Index(fields=["resource", "-finished_at"], name="scan_latest_of_resource")]
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["resource"],
+                condition=models.Q(state__in=["queued", "running"]),
+                name="one_scan_at_a_time_per_resource",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"scan {self.pk} of {self.resource}"
+
+
+class Entry(models.Model):
+    """One path found by a scan. `name` is relative to the scan's root (empty for the root itself).
+
+    `position` is the entry's place in the order of the names' bytes, part by part, so that a folder's content
+    follows it directly; pages go by it, because an index over names of 4,096 bytes does not fit every database.
+    """
+
+    class Kind(models.TextChoices):
+        FILE = "file", "file"
+        FOLDER = "folder", "folder"
+        LINK = "link", "link"
+        SOCKET = "socket", "socket"
+        PIPE = "pipe", "pipe"
+        DEVICE = "device", "device"
+        UNREADABLE = "unreadable", "unreadable folder"
+
+    scan = models.ForeignKey(Scan, on_delete=models.CASCADE, related_name="entries")
+    position = models.PositiveBigIntegerField()
+    name = RemoteNameField()
+    kind = models.CharField(max_length=16, choices=Kind.choices)
+    size_bytes = models.PositiveBigIntegerField(default=0)
+    stored_bytes = models.PositiveBigIntegerField(default=0)
+    mtime_ns = models.BigIntegerField(default=0)
+    ctime_ns = models.BigIntegerField(default=0)
+    mode = models.PositiveIntegerField(default=0)
+    device = models.BigIntegerField(default=0)
+    inode = models.BigIntegerField(default=0)  # as a signed number: some file systems use all 64 bits
+    link_count = models.PositiveIntegerField(default=1)
+    link_target = RemoteNameField(default=b"", blank=True)
+    sha256 = models.BinaryField(null=True, blank=True)
+
+    class Meta:
+        ordering: ClassVar = ["scan", "position"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["scan", "position"], name="entry_position_once_per_scan"),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.name)

@@ -1,0 +1,58 @@
+"""What links measured while they ran."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+
+from inventory.models import Host
+
+
+class LinkStatus(models.Model):
+    """A host's link as it is now: one row a host, written about once a second while a link runs."""
+
+    host = models.OneToOneField(Host, on_delete=models.CASCADE, related_name="link_status")
+    at = models.DateTimeField()
+    bytes_per_second = models.FloatField(default=0)
+    lanes = models.JSONField(default=list)  # LaneReading as dictionaries
+    refusals = models.PositiveIntegerField(default=0)
+    redials = models.PositiveIntegerField(default=0)
+    problem = models.TextField(blank=True)
+
+    def __str__(self) -> str:
+        return f"link of {self.host}"
+
+
+class GoodputSample(models.Model):
+    """Distinct bytes made durable in an interval, for charts and forecasts."""
+
+    host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="goodput_samples")
+    at = models.DateTimeField()
+    seconds = models.FloatField()
+    new_bytes = models.PositiveBigIntegerField()
+    wire_bytes = models.PositiveBigIntegerField()
+    lanes = models.PositiveSmallIntegerField()
+
+    class Meta:
+        ordering: ClassVar = ["host", "at"]
+        indexes: ClassVar = [models.Index(fields=["host", "at"], name="goodput_of_host_by_time")]
+
+    def __str__(self) -> str:
+        return f"{self.host} {self.at:%H:%M:%S} {self.new_bytes} bytes"
+
+
+class LaneDecision(models.Model):
+    """A change of the number of lanes, with its figures and its reason in words."""
+
+    host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="lane_decisions")
+    at = models.DateTimeField()
+    lanes = models.PositiveSmallIntegerField()
+    bytes_per_second = models.FloatField(null=True)
+    reason = models.TextField()
+
+    class Meta:
+        ordering: ClassVar = ["host", "-at"]
+
+    def __str__(self) -> str:
+        return f"{self.host}: {self.lanes} lanes"
