@@ -1,0 +1,1 @@
+"""Reads for pages and commands, one module a subject."""
