@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import models
 
 from inventory.remote.names import RemoteName
 
+if TYPE_CHECKING:
+    _Bytes = models.BinaryField[RemoteName | bytes, RemoteName]
+else:
+    _Bytes = models.BinaryField  # not generic while it runs
 
-class RemoteNameField(models.BinaryField[RemoteName | bytes, RemoteName]):
+
+class RemoteNameField(_Bytes):
     """A remote path or name, stored as its exact bytes, loaded as `RemoteName`."""
 
     def from_db_value(self, value: bytes | memoryview | None, expression: object, connection: object) -> Any:

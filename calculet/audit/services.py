@@ -1,0 +1,118 @@
+"""The only way to audit events: record one, verify the chain. Reading for pages stands in `selectors`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime
+from typing import Any
+
+from django.db import models, transaction
+from django.utils import timezone
+
+from calculet.actors import Actor
+from calculet.audit.chain import GENESIS, Link, Verdict, canonical_json, link_hash, verify
+from calculet.audit.models import Event, Head
+from calculet.audit.subjects import host_of, text_keep
+
+
+def record(
+    *,
+    act: str,
+    actor: Actor,
+    subject: models.Model | None = None,
+    host: object = "",
+    detail: Mapping[str, Any] | None = None,
+) -> Event:
+    """Add an event to the chain, inside the transaction of the act that it tells.
+
+    Call it once and late: the head of the chain stays locked until the transaction ends. `subject` is the row that was
+    acted on; `host` is taken from it when it is not given. `detail` holds what JSON can say, and dates, paths and
+    objects with a text of their own; never secrets. Raises TransactionManagementError outside a transaction, TypeError
+    for bytes in `detail`.
+    """
+    connection = transaction.get_connection()
+    if not connection.in_atomic_block:
+        raise transaction.TransactionManagementError(
+            f"The event “{act}” was to be recorded outside a transaction; the act and its event must stand or fall "
+            "together. Call record() inside transaction.atomic()."
+        )
+    text = canonical_json(_plain(dict(detail or {})))
+    where = str(host or "") or (host_of(subject) if subject is not None else "")
+    head = _head_locked()
+    link = Link(
+        sequence=head.sequence + 1,
+        at=timezone.now(),
+        actor=text_keep(actor.name, 150),
+        user_id=actor.user.pk if actor.user is not None else None,
+        origin=text_keep(actor.origin, 255),
+        act=str(act),
+        host=text_keep(where, 255),
+        subject_kind=subject._meta.label_lower if subject is not None else "",
+        subject_id=text_keep(str(subject.pk), 64) if subject is not None else "",
+        subject_label=text_keep(str(subject), 255) if subject is not None else "",
+        detail=text,
+        previous_hash=head.hash,
+        hash="",
+    )
+    digest = link_hash(link)
+    event = Event.objects.create(
+        **{name: getattr(link, name) for name in Link.__slots__ if name != "hash"}, hash=digest
+    )
+    head.sequence, head.hash = link.sequence, digest
+    head.save(update_fields=["sequence", "hash"])
+    return event
+
+
+def _head_locked() -> Head:
+    """The head's row, locked until the transaction ends; made when the log is empty."""
+    head = Head.objects.select_for_update().filter(pk=1).first()
+    if head is None:
+        Head.objects.bulk_create([Head(pk=1, sequence=0, hash=GENESIS)], ignore_conflicts=True)
+        head = Head.objects.select_for_update().get(pk=1)
+    return head
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON can say. Bytes are refused: whoever records them must say how they are to be read."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        raise TypeError("An event's detail holds text, not bytes; escape a name or write a digest in hexadecimal.")
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted(str(item) for item in value)
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    return str(value)
+
+
+def events_in_order(*, batch: int = 2000) -> Iterator[Event]:
+    """Every event from the first on, in flat memory."""
+    return Event.objects.order_by("sequence").iterator(chunk_size=batch)
+
+
+def verify_chain() -> Verdict:
+    """Walk the whole chain and compare its end with the head's row."""
+    # The head is read first: events that are added during the walk come after it and are walked as well.
+    head = Head.objects.filter(pk=1).first()
+    verdict = verify(event.as_link() for event in events_in_order())
+    if not verdict.whole or (head is None and not verdict.links):
+        return verdict
+    if head is None:
+        return Verdict(verdict.links, verdict.head, verdict.links + 1, "the head of the chain is missing.")
+    if head.sequence > verdict.links:
+        return Verdict(
+            verdict.links,
+            verdict.head,
+            verdict.links + 1,
+            f"the head says that there are {head.sequence:,} events, so the last ones were removed.",
+        )
+    standing = Event.objects.filter(sequence=head.sequence).values_list("hash", flat=True).first() or GENESIS
+    if standing != head.hash:
+        return Verdict(
+            max(head.sequence - 1, 0), verdict.head, max(head.sequence, 1), "the head of the chain names another hash."
+        )
+    return verdict

@@ -1,0 +1,201 @@
+"""All settings. What an installation may change comes from the environment and is listed in docs/settings.md."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import environ
+from csp.constants import NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
+from django.utils.translation import gettext_lazy as _
+
+from calculet.installation import (
+    SOCKET_NAME,
+    InstallationError,
+    folder_make,
+    run_folder_choose,
+    secret_key_read_or_make,
+)
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+# A misspelt variable would silently leave a default in force, so an unknown one is refused.
+ENVIRONMENT_NAMES = frozenset(
+    {
+        "CALCULET_ALLOWED_HOSTS",
+        "CALCULET_DATA_DIR",
+        "CALCULET_DEBUG",
+        "CALCULET_HTTPS",
+        "CALCULET_KEY_DIR",
+        "CALCULET_LANDING_DIR",
+        "CALCULET_LOG_LEVEL",
+        "CALCULET_NO_DATA_TIMEOUT_SECONDS",
+        "CALCULET_SESSION_HOURS",
+        "CALCULET_TIME_ZONE",
+        "CALCULET_TRUSTED_ORIGINS",
+    }
+)
+if unknown := sorted(name for name in os.environ if name.startswith("CALCULET_") and name not in ENVIRONMENT_NAMES):
+    raise ImproperlyConfigured(
+        f"{', '.join(unknown)}: no such setting. Nothing was started. docs/settings.md lists the settings; "
+        "correct the name or remove the variable."
+    )
+
+env = environ.Env()
+
+# ---- where things are kept ----------------------------------------------------------------------------------------
+DATA_DIR = Path(env.str("CALCULET_DATA_DIR", default=str(BASE_DIR / "var"))).absolute()
+KEY_DIR = Path(env.str("CALCULET_KEY_DIR", default=str(DATA_DIR / "keys"))).absolute()  # SSH keys come from here only
+LANDING_DIR = Path(env.str("CALCULET_LANDING_DIR", default=str(DATA_DIR / "landing"))).absolute()  # packs arrive below
+RUN_DIR = run_folder_choose(DATA_DIR)  # sockets, process ids, beat's schedule: nothing that must be kept
+SECRET_KEY_FILE = DATA_DIR / "secret_key"
+try:
+    folder_make(DATA_DIR)
+    SECRET_KEY = secret_key_read_or_make(SECRET_KEY_FILE)
+except InstallationError as error:
+    raise ImproperlyConfigured(str(error)) from error
+
+# ---- database and broker ------------------------------------------------------------------------------------------
+DATABASES = {"default": env.db_url("DATABASE_URL", default=f"sqlite:///{DATA_DIR / 'calculet.sqlite3'}")}
+if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
+    DATABASES["default"]["OPTIONS"] = {
+        "transaction_mode": "IMMEDIATE",  # a transaction that reads and then writes must not fail half way
+        "timeout": 20,  # seconds a writer waits for another
+        # recursive_triggers: without it INSERT OR REPLACE deletes a row without asking the delete trigger.
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA recursive_triggers=ON;",
+    }
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+BROKER_SOCKET = RUN_DIR / SOCKET_NAME
+EMBEDDED_BROKER_URL = f"redis+socket://{BROKER_SOCKET}"
+BROKER_URL = env.str("BROKER_URL", default=EMBEDDED_BROKER_URL)  # the default is the Valkey that `up` starts
+
+# ---- web ----------------------------------------------------------------------------------------------------------
+DEBUG = env.bool("CALCULET_DEBUG", default=False)  # tracebacks show settings to whoever looks
+ALLOWED_HOSTS = env.list("CALCULET_ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])  # names we answer to
+CSRF_TRUSTED_ORIGINS = env.list("CALCULET_TRUSTED_ORIGINS", default=[])  # needed behind a proxy that ends TLS
+HTTPS = env.bool("CALCULET_HTTPS", default=False)  # loopback has no TLS; turn on behind a proxy that has
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
+SESSION_COOKIE_AGE = env.int("CALCULET_SESSION_HOURS", default=12) * 3600  # a working day, then sign in again
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+X_FRAME_OPTIONS = "DENY"
+SECURE_REFERRER_POLICY = "same-origin"
+ROOT_URLCONF = "calculet.urls"
+WSGI_APPLICATION = "calculet.wsgi.application"
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],  # data: for the marks in our own style sheet
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "base-uri": [NONE],
+        "frame-ancestors": [NONE],
+    }
+}
+
+INSTALLED_APPS = [
+    "calculet",
+    "calculet.people",
+    "calculet.audit",
+    "calculet.leases",
+    "calculet.pages",
+    "inventory",
+    "transfers",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.admin",
+    "django_htmx",
+    "template_partials",
+    "axes",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",  # before sign-in: the sign-in page needs its style sheet
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "calculet.http.SignInMiddleware",  # no page or file without sign-in unless a view says so
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "axes.middleware.AxesMiddleware",  # must come last
+]
+CSRF_FAILURE_VIEW = "calculet.http.csrf_failure"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.template.context_processors.i18n",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "calculet.pages.context.navigation",
+            ],
+            "builtins": ["template_partials.templatetags.partials", "calculet.pages.templatetags.shown"],
+        },
+    }
+]
+
+STATIC_URL = "static/"
+STATIC_ROOT = DATA_DIR / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+WHITENOISE_USE_FINDERS = True  # serves straight from the repository: no collectstatic step to forget
+
+# ---- people -------------------------------------------------------------------------------------------------------
+AUTH_USER_MODEL = "people.Person"
+AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "people:sign-in"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "people:sign-in"
+AXES_FAILURE_LIMIT = 10  # guesses before a pause; by name and address, so that nobody locks a colleague out
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_COOLOFF_TIME = 0.25  # hours
+AXES_LOCKOUT_CALLABLE = "calculet.people.views.sign_in_paused"
+AXES_ENABLE_ADMIN = False
+AXES_ENABLE_ACCESS_FAILURE_LOG = False
+AXES_DISABLE_ACCESS_LOG = True
+AXES_VERBOSE = False
+
+# ---- transfers ----------------------------------------------------------------------------------------------------
+# When an attempt that gets no data is given up; a host's own setting comes first.
+NO_DATA_TIMEOUT_SECONDS = env.int("CALCULET_NO_DATA_TIMEOUT_SECONDS", default=600)
+
+# ---- language and time --------------------------------------------------------------------------------------------
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", _("English")), ("zh-hans", _("Simplified Chinese"))]
+LOCALE_PATHS = [BASE_DIR / "locale"]
+USE_I18N = True
+USE_TZ = True
+TIME_ZONE = env.str("CALCULET_TIME_ZONE", default="UTC")  # for pages without JavaScript; rows are always UTC
+
+# ---- log ----------------------------------------------------------------------------------------------------------
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": env.str("CALCULET_LOG_LEVEL", default="INFO")},
+    "loggers": {"paramiko": {"level": "WARNING"}, "axes": {"level": "WARNING"}},
+}
