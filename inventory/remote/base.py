@@ -15,6 +15,7 @@ The error tree (each is a sentence for the person who must act):
     └── PermanentError          will fail again until a person changes something
         ├── HostKeyUnknown      nothing is pinned yet; carries the fingerprint found
         ├── HostKeyChanged      another key than the pinned one; carries both fingerprints
+        ├── ProtocolMismatch    the server and we share no algorithm, or it speaks no SSH 2
         ├── LoginRefused        the server did not accept user and key
         ├── KeyUnusable         missing, not allow-listed, needs a passphrase, unknown format
         ├── PathMissing         the remote path is not there
@@ -124,6 +125,20 @@ class HostKeyChanged(PermanentError):
             f"The host key of {self.address} port {self.port} is not the pinned one: expected {self.expected}, found "
             f"{self.found}. Nothing was sent. If the host was reinstalled, pin the new key; otherwise somebody may "
             "stand in between."
+        )
+
+
+@dataclass(eq=False)
+class ProtocolMismatch(PermanentError):
+    address: str
+    port: int
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"The server at {self.address} port {self.port} and this program cannot agree on how to speak "
+            f"({self.reason}). Nothing was sent. Check that an SSH server answers there, and bring it up to date: it "
+            "must offer SHA-2 signatures and current key exchanges."
         )
 
 

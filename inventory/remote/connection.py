@@ -1,0 +1,349 @@
+"""One SSH connection from the first packet to the last, with a deadline on every wait and an end on every path."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import ipaddress
+import logging
+import queue
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import paramiko
+from paramiko.ssh_exception import IncompatiblePeer
+
+from inventory.remote.base import (
+    ConnectionLost,
+    ConnectionRefused,
+    DeadlinePassed,
+    HostKeyChanged,
+    HostKeyUnknown,
+    HostUnreachable,
+    LoginRefused,
+    ProtocolMismatch,
+    RemoteError,
+)
+from inventory.remote.hostkeys import KEY_TYPES, PinnedKey, signature_types
+from inventory.remote.keys import KeySource, usable_keys
+
+# Cheapest first; whatever else both sides know follows, so that old servers are reached too.
+_KEX_FIRST = ("curve25519-sha256@libssh.org", "ecdh-sha2-nistp256")
+_CIPHERS_FIRST = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "aes256-ctr")
+_CLOSE_SECONDS = 2.0
+KEEPALIVE_SECONDS = 15
+
+# Whatever goes wrong is raised as one of our errors; paramiko's own lines and tracebacks would only say it twice.
+logging.getLogger("paramiko").setLevel(logging.CRITICAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A server to sign in to, the key to do it with, and the host key that it must show."""
+
+    address: str
+    port: int
+    username: str
+    key: KeySource
+    pinned: PinnedKey | None = None
+
+
+class PatientSocket(socket.socket):
+    """A socket whose writes fail when the other side takes nothing for a stated time.
+
+    paramiko repeats a write that timed out for ever, so a stopped server would hold its caller as long as it likes.
+    """
+
+    stall_seconds = 60.0
+    _stalled_since: float | None = None
+
+    def send(self, data: Any, flags: int = 0) -> int:
+        """Like socket.send. Raises ConnectionResetError after `stall_seconds` without progress."""
+        try:
+            sent = super().send(data, flags)
+        except TimeoutError:
+            now = time.monotonic()
+            if self._stalled_since is None:
+                self._stalled_since = now
+            elif now - self._stalled_since > self.stall_seconds:
+                raise ConnectionResetError(errno.ECONNRESET, "the other side takes no data") from None
+            raise
+        self._stalled_since = None
+        return sent
+
+
+class Connection:
+    """A signed-in connection. `end` may be called from any thread and at any time, also while it is being made."""
+
+    def __init__(self, address: str, port: int) -> None:
+        self.address, self.port = address, port
+        self._socket: PatientSocket | None = None
+        self._transport: paramiko.Transport | None = None
+        self._lock = threading.Lock()
+        self._ended = False
+        self.sessions = 0  # open channels; kept by the pool under its own lock
+        self.is_retired = False
+
+    @property
+    def transport(self) -> paramiko.Transport:
+        """The live transport. Raises ConnectionLost."""
+        if self._transport is None or self._ended:
+            raise self.lost("it was closed here")
+        return self._transport
+
+    @property
+    def is_alive(self) -> bool:
+        return not self._ended and self._transport is not None and self._transport.is_active()
+
+    def lost(self, reason: str = "") -> ConnectionLost:
+        """The error to raise for this connection."""
+        return ConnectionLost(self.address, self.port, reason or self._reason())
+
+    def _reason(self) -> str:
+        error = self._transport.get_exception() if self._transport is not None else None
+        if self._ended:
+            return "it was closed here"
+        if error is None or isinstance(error, EOFError):
+            return "the other side ended it"
+        return str(error) or type(error).__name__
+
+    # -- making it -------------------------------------------------------------------------------------------------
+
+    def shake_hands(self, key_types: Sequence[str], *, deadline: float, stall_seconds: float) -> PinnedKey:
+        """Connect and exchange keys; returns the host key shown. Nothing that names a person was sent by then.
+
+        Raises HostUnreachable, ConnectionRefused, ProtocolMismatch.
+        """
+        connected = _connect(self.address, self.port, deadline, self._adopt)
+        connected.stall_seconds = stall_seconds
+        transport = paramiko.Transport(connected, default_window_size=2 * 2**20)
+        with self._lock:
+            self._transport = transport
+        options = transport.get_security_options()
+        options.kex = _ordered(_KEX_FIRST, options.kex)
+        options.ciphers = _ordered(_CIPHERS_FIRST, options.ciphers)
+        options.key_types = signature_types(key_types)
+        options.compression = ("none",)
+        done = threading.Event()
+        left = max(0.1, deadline - time.monotonic())
+        transport.banner_timeout = transport.handshake_timeout = left
+        transport.start_client(event=done)
+        answered = done.wait(left)
+        transport.packetizer.complete_handshake()  # ends paramiko's timer thread
+        if not answered or not transport.is_active():
+            raise self._handshake_error(transport.get_exception(), answered=answered)
+        transport.set_keepalive(KEEPALIVE_SECONDS)
+        shown = transport.get_remote_server_key()
+        return PinnedKey(shown.get_name(), shown.asbytes())
+
+    def _adopt(self, connecting: PatientSocket) -> None:
+        """From here on `end` reaches the socket."""
+        with self._lock:
+            if self._ended:
+                connecting.close()
+                raise self.lost("it was closed here")
+            self._socket = connecting
+
+    def _handshake_error(self, error: BaseException | None, *, answered: bool) -> RemoteError:
+        cause = error.__context__ if type(error) is paramiko.SSHException else error
+        if self._ended:
+            return self.lost("it was closed here")
+        if not answered or isinstance(cause, TimeoutError):
+            return HostUnreachable(self.address, self.port, "it is connected, but no SSH server answers in time")
+        if isinstance(error, IncompatiblePeer):
+            return ProtocolMismatch(self.address, self.port, str(error))
+        if cause is None or isinstance(cause, EOFError | OSError):
+            if error is not None and cause is None:
+                return ProtocolMismatch(self.address, self.port, str(error))
+            return ConnectionRefused(self.address, self.port, "it ended the connection before the login")
+        return ProtocolMismatch(self.address, self.port, str(error) or type(error).__name__)
+
+    def sign_in(self, endpoint: Endpoint, *, deadline: float) -> None:
+        """Offer the configured key. Raises LoginRefused, KeyUnusable, ConnectionRefused, DeadlinePassed."""
+        transport = self.transport
+        with usable_keys(endpoint.key, timeout_seconds=max(0.1, deadline - time.monotonic())) as keys:
+            refusal = "the key was not accepted"
+            for number, key in enumerate(keys):
+                transport.auth_timeout = max(0.1, deadline - time.monotonic())
+                try:
+                    if not transport.auth_publickey(endpoint.username, key):
+                        return
+                    refusal = "the key was accepted, but the server wants a second proof, which is not supported"
+                except paramiko.BadAuthenticationType as error:
+                    allowed = ", ".join(error.allowed_types) or "nothing"
+                    raise self._refused(endpoint, f"it allows {allowed}, no public keys") from error
+                except (paramiko.SSHException, EOFError, OSError) as error:
+                    if transport.is_active() and time.monotonic() < deadline:
+                        refusal = _auth_reason(error, refusal)
+                        continue
+                    if time.monotonic() >= deadline:
+                        raise DeadlinePassed(f"Signing in at {self.address} port {self.port}", 0.0) from error
+                    if self._ended:
+                        raise self.lost() from error
+                    if number:
+                        raise self._refused(endpoint, f"it ended the connection after {number + 1} keys") from error
+                    raise ConnectionRefused(
+                        self.address, self.port, "it ended the connection during the login"
+                    ) from error
+            raise self._refused(endpoint, refusal)
+
+    def _refused(self, endpoint: Endpoint, reason: str) -> LoginRefused:
+        return LoginRefused(endpoint.username, self.address, self.port, reason)
+
+    # -- using it --------------------------------------------------------------------------------------------------
+
+    def open_channel(self, *, window_bytes: int, timeout_seconds: float) -> paramiko.Channel:
+        """Open a channel and ask for a shell on it, without waiting for the answer to the second.
+
+        Raises ConnectionLost, ConnectionRefused (MaxSessions), DeadlinePassed.
+        """
+        transport = self.transport
+        opened_before = time.monotonic() + timeout_seconds
+        try:
+            channel = transport.open_session(
+                window_size=window_bytes, max_packet_size=2**15, timeout=max(0.1, timeout_seconds)
+            )
+        except paramiko.ChannelException as error:
+            reason = "it opens no further session on this connection: MaxSessions"
+            raise ConnectionRefused(self.address, self.port, reason) from error
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            if transport.is_active() and time.monotonic() >= opened_before:
+                what = f"Opening a session at {self.address} port {self.port}"
+                raise DeadlinePassed(what, timeout_seconds) from error
+            raise self.lost() from error
+        return channel
+
+    # -- ending it -------------------------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """End the connection: whoever waits on it wakes, its thread and its socket are gone on return."""
+        with self._lock:
+            if self._ended:
+                return
+            self._ended = True
+            transport, connected = self._transport, self._socket
+        if connected is not None:
+            # The thread sees the end at once and cleans up by itself; closing under its feet would race for the number.
+            with contextlib.suppress(OSError):
+                connected.shutdown(socket.SHUT_RDWR)
+        if transport is not None and transport.is_alive() and transport is not threading.current_thread():
+            transport.join(_CLOSE_SECONDS)
+        if transport is not None:
+            transport.packetizer.complete_handshake()
+            transport.close()
+        if connected is not None:
+            connected.close()
+
+
+def dial(connection: Connection, endpoint: Endpoint, *, deadline: float, stall_seconds: float) -> None:
+    """Shake hands, compare the host key, sign in. On any error the connection is ended.
+
+    Raises HostKeyUnknown, HostKeyChanged before anything but the key exchange was sent, and the errors of the steps.
+    """
+    try:
+        pinned = endpoint.pinned
+        wanted = KEY_TYPES if pinned is None else (pinned.key_type,)
+        try:
+            shown = connection.shake_hands(wanted, deadline=deadline, stall_seconds=stall_seconds)
+        except ProtocolMismatch:
+            if pinned is None:
+                raise
+            # The server may have dropped the pinned type altogether: then say which key it shows instead.
+            shown = fetch_host_key(endpoint.address, endpoint.port, max(0.1, deadline - time.monotonic()))
+            if shown.key_type == pinned.key_type:
+                raise
+        if pinned is None:
+            raise HostKeyUnknown(endpoint.address, endpoint.port, shown.key_type, shown.fingerprint)
+        if shown != pinned:
+            raise HostKeyChanged(endpoint.address, endpoint.port, pinned.fingerprint, shown.fingerprint)
+        connection.sign_in(endpoint, deadline=deadline)
+    except BaseException:
+        connection.end()
+        raise
+
+
+def fetch_host_key(address: str, port: int, timeout_seconds: float = 15.0) -> PinnedKey:
+    """The host key that a server shows, without signing in. Raises HostUnreachable, ConnectionRefused, …"""
+    connection = Connection(address, port)
+    try:
+        deadline = time.monotonic() + timeout_seconds
+        return connection.shake_hands(KEY_TYPES, deadline=deadline, stall_seconds=timeout_seconds)
+    finally:
+        connection.end()
+
+
+def _ordered(first: Sequence[str], known: Sequence[str]) -> list[str]:
+    return [name for name in first if name in known] + [name for name in known if name not in first]
+
+
+def _auth_reason(error: BaseException, refusal: str) -> str:
+    """Why a server that stays connected did not take a key."""
+    text = str(error).strip()
+    return refusal if isinstance(error, paramiko.AuthenticationException) or not text else text
+
+
+def _connect(address: str, port: int, deadline: float, adopt: Any) -> PatientSocket:
+    """A TCP connection to the first of the host's addresses that answers. Raises HostUnreachable."""
+    found = _resolve(address, port, deadline)
+    reason = "it has no address"
+    for number, (family, kind, protocol, target) in enumerate(found):
+        left = deadline - time.monotonic()
+        if left <= 0:
+            break
+        connecting = PatientSocket(family, kind, protocol)
+        try:
+            connecting.settimeout(max(0.1, left / (len(found) - number)))
+            adopt(connecting)
+            connecting.connect(target)
+            connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connecting.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            return connecting
+        except TimeoutError:
+            reason = "no answer in time"
+            connecting.close()
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            connecting.close()
+        except BaseException:
+            connecting.close()
+            raise
+    raise HostUnreachable(address, port, reason)
+
+
+_Found = tuple[int, int, int, Any]
+
+
+def _resolve(address: str, port: int, deadline: float) -> list[_Found]:
+    """Addresses of a name. The system's resolver knows no deadline, so it is asked in a thread of its own."""
+    with contextlib.suppress(ValueError):
+        ipaddress.ip_address(address)
+        return _look_up(address, port)
+    answers: queue.SimpleQueue[list[_Found] | HostUnreachable] = queue.SimpleQueue()
+
+    def ask() -> None:
+        try:
+            answers.put(_look_up(address, port))
+        except HostUnreachable as error:
+            answers.put(error)
+
+    threading.Thread(target=ask, name="resolver", daemon=True).start()
+    try:
+        answer = answers.get(timeout=max(0.1, deadline - time.monotonic()))
+    except queue.Empty:
+        raise HostUnreachable(address, port, "its name was not resolved in time") from None
+    if isinstance(answer, HostUnreachable):
+        raise answer
+    return answer
+
+
+def _look_up(address: str, port: int) -> list[_Found]:
+    try:
+        found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        reason = f"its name has no address: {getattr(error, 'strerror', None) or error}"
+        raise HostUnreachable(address, port, reason) from error
+    return [(family, kind, protocol, target) for family, kind, protocol, _, target in found]

@@ -1,0 +1,207 @@
+"""Connections to one host: one for commands, kept and redialled, and one for each lane, opened at sshd's pace."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from inventory.remote.base import ConnectionLost, ConnectionRefused, DeadlinePassed, ShellStream
+from inventory.remote.channels import SshSession, SshShellStream
+from inventory.remote.connection import Connection, Endpoint, dial, fetch_host_key
+from inventory.remote.files import FramedRemote
+from inventory.remote.shell import Session
+
+__all__ = ["Endpoint", "SshRemote", "fetch_host_key"]
+
+HANDSHAKES_TOGETHER = 8  # below sshd's default MaxStartups 10:30:100, with room for people who sign in by hand
+DIALS_AT_MOST = 4
+LANE_WINDOW_BYTES = 4 * 2**20
+_SESSION_TRIES = 4
+
+
+class HandshakeGate:
+    """Lets a few connections at a time through to a server that has not let them in yet; slows down when refused."""
+
+    def __init__(self, together: int = HANDSHAKES_TOGETHER) -> None:
+        self._free = threading.BoundedSemaphore(together)
+
+    @contextmanager
+    def passing(self, deadline: float, what: str) -> Iterator[None]:
+        """Hold one of the places. Raises DeadlinePassed when none becomes free in time."""
+        started = time.monotonic()
+        if not self._free.acquire(timeout=max(0.0, deadline - started)):
+            raise DeadlinePassed(what, time.monotonic() - started)
+        try:
+            yield
+        finally:
+            self._free.release()
+
+
+_gates: dict[tuple[str, int], HandshakeGate] = {}
+_gates_lock = threading.Lock()
+
+
+def gate_of(address: str, port: int) -> HandshakeGate:
+    """The gate of a server, the same for everybody in this process."""
+    with _gates_lock:
+        return _gates.setdefault((address, port), HandshakeGate())
+
+
+class SshRemote(FramedRemote):
+    """`Remote` over SSH. Every method may be called from any thread; scripts may run side by side."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        no_data_timeout_seconds: float = 600.0,
+        connect_timeout_seconds: float = 30.0,
+        dials_at_most: int = DIALS_AT_MOST,
+    ) -> None:
+        super().__init__((endpoint.address, endpoint.port), silence_seconds=no_data_timeout_seconds)
+        self.endpoint = endpoint
+        self._connect_seconds, self._dials_at_most = connect_timeout_seconds, dials_at_most
+        self._lock = threading.Lock()
+        self._dialling = threading.Lock()
+        self._command: Connection | None = None
+        self._all: set[Connection] = set()
+        self._closed = False
+
+    def open_shell(self, *, window_bytes: int = LANE_WINDOW_BYTES, timeout_seconds: float = 60.0) -> ShellStream:
+        """See `Remote.open_shell`."""
+        deadline = time.monotonic() + timeout_seconds
+        connection = self._dial(deadline)
+        try:
+            left = max(0.1, deadline - time.monotonic())
+            channel = connection.open_channel(window_bytes=window_bytes, timeout_seconds=left)
+            stream = SshShellStream(connection, channel, partial(self._forget, connection))
+            stream.start(timeout_seconds=max(0.1, deadline - time.monotonic()))
+        except BaseException:
+            connection.end()
+            self._forget(connection)
+            raise
+        return stream
+
+    def close(self) -> None:
+        """See `Remote.close`."""
+        with self._lock:
+            self._closed = True
+            connections, self._command = list(self._all), None
+        for connection in connections:
+            connection.end()
+            self._forget(connection)
+
+    # -- connections -----------------------------------------------------------------------------------------------
+
+    def _dial(self, deadline: float) -> Connection:
+        """A signed-in connection. Tries again, later and later and not in step with others, when turned away."""
+        address, port = self.endpoint.address, self.endpoint.port
+        gate = gate_of(address, port)
+        for attempt in range(self._dials_at_most):
+            connection = Connection(address, port)
+            self._register(connection)
+            try:
+                with gate.passing(deadline, f"Waiting to connect to {address} port {port}"):
+                    dial(connection, self.endpoint, deadline=deadline, stall_seconds=self._silence_seconds)
+                return connection
+            except ConnectionRefused:
+                self._forget(connection)
+                pause = (0.2 + secrets.randbelow(1000) / 1000) * 2**attempt
+                if attempt + 1 >= self._dials_at_most or time.monotonic() + pause >= deadline:
+                    raise
+                time.sleep(pause)
+            except BaseException:
+                connection.end()
+                self._forget(connection)
+                raise
+        raise ConnectionRefused(address, port, "no attempt was allowed")
+
+    def _register(self, connection: Connection) -> None:
+        with self._lock:
+            if self._closed:
+                raise ConnectionLost(*self.place, "it was closed here")
+            self._all.add(connection)
+
+    def _forget(self, connection: Connection) -> None:
+        with self._lock:
+            self._all.discard(connection)
+            if self._command is connection:
+                self._command = None
+
+    # -- the command connection ------------------------------------------------------------------------------------
+
+    def _open_session(self, timeout_seconds: float) -> Session:
+        deadline = time.monotonic() + timeout_seconds
+        for attempt in range(_SESSION_TRIES):
+            connection = self._take(min(deadline, time.monotonic() + self._connect_seconds))
+            try:
+                channel = connection.open_channel(
+                    window_bytes=2 * 2**20, timeout_seconds=max(0.1, deadline - time.monotonic())
+                )
+                return SshSession(connection, channel, partial(self._give_back, connection))
+            except ConnectionRefused:
+                # Another session of ours may just be ending: MaxSessions counts it until then.
+                self._give_back(connection)
+                pause = 0.05 * 4**attempt
+                if attempt + 1 >= _SESSION_TRIES or time.monotonic() + pause >= deadline:
+                    raise
+                time.sleep(pause)
+            except ConnectionLost:
+                # A kept connection may have died unseen; nothing was run on it, so dial once more.
+                self._retire(connection)
+                self._give_back(connection)
+                if attempt or time.monotonic() >= deadline:
+                    raise
+            except BaseException:
+                self._retire(connection)
+                self._give_back(connection)
+                raise
+        raise ConnectionRefused(*self.place, "no session was allowed")
+
+    def _take(self, deadline: float) -> Connection:
+        """The command connection with one more session on it, dialled when there is none."""
+        if not self._dialling.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            raise DeadlinePassed(f"Waiting for a connection to {self.endpoint.address}", self._connect_seconds)
+        try:
+            with self._lock:
+                kept = self._command
+                if kept is not None and kept.is_alive and not kept.is_retired:
+                    kept.sessions += 1
+                    return kept
+            if kept is not None:
+                self._retire(kept)
+            dialled = self._dial(deadline)
+            with self._lock:
+                dialled.sessions += 1
+                self._command = dialled
+            return dialled
+        finally:
+            self._dialling.release()
+
+    def _retire(self, connection: Connection) -> None:
+        """Open nothing more on this connection; it ends with its last session."""
+        with self._lock:
+            connection.is_retired = True
+            if self._command is connection:
+                self._command = None
+            is_idle = connection.sessions == 0
+        if is_idle:
+            connection.end()
+            self._forget(connection)
+
+    def _give_back(self, connection: Connection) -> None:
+        with self._lock:
+            connection.sessions -= 1
+            is_over = connection.is_retired and connection.sessions <= 0
+        if is_over:
+            connection.end()
+            self._forget(connection)
+
+    def _distrust(self, session: Session) -> None:
+        """A script on the command connection went silent: the next one dials anew."""
+        if isinstance(session, SshSession):
+            self._retire(session.connection)
