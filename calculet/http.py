@@ -109,7 +109,7 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     if htmx:
         messages.warning(request, sentence)
         return HttpResponseClientRedirect(safe_return_path(request, htmx.current_url))
-    return render(request, "403.html", {"exception": sentence}, status=403)
+    return render(request, "error.html", {"title": _("Nothing was done"), "sentence": sentence}, status=403)
 
 
 def new_act_key() -> str:

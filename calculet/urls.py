@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.contrib import admin
 from django.contrib.auth.decorators import login_not_required
 from django.urls import URLPattern, URLResolver, include, path
 from django.views.i18n import set_language
@@ -14,7 +13,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("inventory/", include("inventory.urls")),
     path("people/", include("calculet.people.urls")),
     path("audit/", include("calculet.audit.urls")),
-    path("admin/", admin.site.urls),
     path("language/", login_not_required(set_language), name="set-language"),
     path("healthz", views.healthz, name="healthz"),
 ]

@@ -7,7 +7,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
@@ -16,208 +15,396 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
-            name='Tier',
+            name="Tier",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('position', models.PositiveSmallIntegerField(unique=True)),
-                ('name', models.CharField(max_length=120)),
-                ('note', models.TextField(blank=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("position", models.PositiveSmallIntegerField(unique=True)),
+                ("name", models.CharField(max_length=120)),
+                ("note", models.TextField(blank=True)),
             ],
             options={
-                'ordering': ['position'],
+                "ordering": ["position"],
             },
         ),
         migrations.CreateModel(
-            name='Host',
+            name="Host",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.SlugField(max_length=63, unique=True)),
-                ('note', models.TextField(blank=True)),
-                ('staging_path', inventory.models.fields.RemoteNameField()),
-                ('lanes', models.PositiveSmallIntegerField(default=8)),
-                ('no_data_timeout_seconds', models.PositiveIntegerField(default=600)),
-                ('probe', models.JSONField(blank=True, null=True)),
-                ('probed_at', models.DateTimeField(blank=True, null=True)),
-                ('problem', models.TextField(blank=True)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.SlugField(max_length=63, unique=True)),
+                ("note", models.TextField(blank=True)),
+                ("staging_path", inventory.models.fields.RemoteNameField()),
+                ("lanes", models.PositiveSmallIntegerField(default=8)),
+                ("no_data_timeout_seconds", models.PositiveIntegerField(default=600)),
+                ("probe", models.JSONField(blank=True, null=True)),
+                ("probed_at", models.DateTimeField(blank=True, null=True)),
+                ("problem", models.TextField(blank=True)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
             ],
             options={
-                'ordering': ['name'],
-                'constraints': [models.CheckConstraint(condition=models.Q(('lanes__gte', 1), ('lanes__lte', 256)), name='host_lanes_between_1_and_256')],
+                "ordering": ["name"],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("lanes__gte", 1), ("lanes__lte", 256)), name="host_lanes_between_1_and_256"
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Channel',
+            name="Channel",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(choices=[('ssh', 'direct SSH')], default='ssh', max_length=16)),
-                ('position', models.PositiveSmallIntegerField(default=0)),
-                ('address', models.CharField(max_length=255)),
-                ('port', models.PositiveIntegerField(default=22)),
-                ('username', models.CharField(max_length=64)),
-                ('key_name', models.CharField(blank=True, max_length=255)),
-                ('host', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='channels', to='inventory.host')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("kind", models.CharField(choices=[("ssh", "direct SSH")], default="ssh", max_length=16)),
+                ("position", models.PositiveSmallIntegerField(default=0)),
+                ("address", models.CharField(max_length=255)),
+                ("port", models.PositiveIntegerField(default=22)),
+                ("username", models.CharField(max_length=64)),
+                ("key_name", models.CharField(blank=True, max_length=255)),
+                (
+                    "host",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="channels", to="inventory.host"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['host', 'position'],
+                "ordering": ["host", "position"],
             },
         ),
         migrations.CreateModel(
-            name='HostKey',
+            name="HostKey",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('key_type', models.CharField(max_length=64)),
-                ('blob', models.BinaryField()),
-                ('fingerprint', models.CharField(max_length=64)),
-                ('pinned_at', models.DateTimeField()),
-                ('retired_at', models.DateTimeField(blank=True, null=True)),
-                ('channel', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='host_keys', to='inventory.channel')),
-                ('pinned_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("key_type", models.CharField(max_length=64)),
+                ("blob", models.BinaryField()),
+                ("fingerprint", models.CharField(max_length=64)),
+                ("pinned_at", models.DateTimeField()),
+                ("retired_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "channel",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="host_keys", to="inventory.channel"
+                    ),
+                ),
+                (
+                    "pinned_by",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-pinned_at'],
+                "ordering": ["-pinned_at"],
             },
         ),
         migrations.CreateModel(
-            name='PlanFileLoad',
+            name="PlanFileLoad",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('file_name', models.CharField(max_length=255)),
-                ('digest', models.CharField(max_length=64)),
-                ('loaded_at', models.DateTimeField(auto_now_add=True)),
-                ('host', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='plan_file_loads', to='inventory.host')),
-                ('loaded_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("file_name", models.CharField(max_length=255)),
+                ("digest", models.CharField(max_length=64)),
+                ("loaded_at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "host",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="plan_file_loads", to="inventory.host"
+                    ),
+                ),
+                (
+                    "loaded_by",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-loaded_at'],
+                "ordering": ["-loaded_at"],
             },
         ),
         migrations.CreateModel(
-            name='Proposal',
+            name="Proposal",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('state', models.CharField(choices=[('proposed', 'proposed'), ('approved', 'approved'), ('declined', 'declined'), ('withdrawn', 'withdrawn')], default='proposed', max_length=16)),
-                ('title', models.CharField(max_length=200)),
-                ('changes', models.JSONField()),
-                ('digest', models.CharField(max_length=64)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('decided_at', models.DateTimeField(blank=True, null=True)),
-                ('decision_note', models.TextField(blank=True)),
-                ('author', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('decided_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('host', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='proposals', to='inventory.host')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("proposed", "proposed"),
+                            ("approved", "approved"),
+                            ("declined", "declined"),
+                            ("withdrawn", "withdrawn"),
+                        ],
+                        default="proposed",
+                        max_length=16,
+                    ),
+                ),
+                ("title", models.CharField(max_length=200)),
+                ("changes", models.JSONField()),
+                ("digest", models.CharField(max_length=64)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("decided_at", models.DateTimeField(blank=True, null=True)),
+                ("decision_note", models.TextField(blank=True)),
+                (
+                    "author",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "decided_by",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "host",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="proposals", to="inventory.host"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-created_at'],
+                "ordering": ["-created_at"],
             },
         ),
         migrations.CreateModel(
-            name='Resource',
+            name="Resource",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=120)),
-                ('path', inventory.models.fields.RemoteNameField(blank=True, default=b'')),
-                ('kind', models.CharField(choices=[('folder', 'folder'), ('file', 'file'), ('archive', 'archive'), ('image', 'container image'), ('parts', 'set of parts'), ('repository', 'repository'), ('store', 'container store'), ('parameters', 'model parameters'), ('other', 'other')], default='folder', max_length=16)),
-                ('position', models.PositiveIntegerField(default=0)),
-                ('size_bytes', models.PositiveBigIntegerField(blank=True, null=True)),
-                ('size_basis', models.CharField(choices=[('exact', 'exact'), ('declared', 'declared'), ('about', 'about'), ('unknown', 'unknown')], default='unknown', max_length=16)),
-                ('value', models.TextField(blank=True)),
-                ('recommendation', models.TextField(blank=True)),
-                ('loaded', models.JSONField(blank=True, null=True)),
-                ('planned', models.BooleanField(default=False)),
-                ('verified_bytes', models.PositiveBigIntegerField(default=0)),
-                ('stale_since', models.DateTimeField(blank=True, null=True)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('host', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='resources', to='inventory.host')),
-                ('tier', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='resources', to='inventory.tier')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.CharField(max_length=120)),
+                ("path", inventory.models.fields.RemoteNameField(blank=True, default=b"")),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[
+                            ("folder", "folder"),
+                            ("file", "file"),
+                            ("archive", "archive"),
+                            ("image", "container image"),
+                            ("parts", "set of parts"),
+                            ("repository", "repository"),
+                            ("store", "container store"),
+                            ("parameters", "model parameters"),
+                            ("other", "other"),
+                        ],
+                        default="folder",
+                        max_length=16,
+                    ),
+                ),
+                ("position", models.PositiveIntegerField(default=0)),
+                ("size_bytes", models.PositiveBigIntegerField(blank=True, null=True)),
+                (
+                    "size_basis",
+                    models.CharField(
+                        choices=[
+                            ("exact", "exact"),
+                            ("declared", "declared"),
+                            ("about", "about"),
+                            ("unknown", "unknown"),
+                        ],
+                        default="unknown",
+                        max_length=16,
+                    ),
+                ),
+                ("value", models.TextField(blank=True)),
+                ("recommendation", models.TextField(blank=True)),
+                ("loaded", models.JSONField(blank=True, null=True)),
+                ("planned", models.BooleanField(default=False)),
+                ("verified_bytes", models.PositiveBigIntegerField(default=0)),
+                ("stale_since", models.DateTimeField(blank=True, null=True)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "host",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="resources", to="inventory.host"
+                    ),
+                ),
+                (
+                    "tier",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="resources",
+                        to="inventory.tier",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['tier__position', 'position', 'name'],
+                "ordering": ["tier__position", "position", "name"],
             },
         ),
         migrations.CreateModel(
-            name='Scan',
+            name="Scan",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('root', inventory.models.fields.RemoteNameField()),
-                ('state', models.CharField(choices=[('queued', 'queued'), ('running', 'running'), ('finished', 'finished'), ('failed', 'failed'), ('cancelled', 'cancelled')], default='queued', max_length=16)),
-                ('requested_at', models.DateTimeField(auto_now_add=True)),
-                ('started_at', models.DateTimeField(blank=True, null=True)),
-                ('finished_at', models.DateTimeField(blank=True, null=True)),
-                ('entries_seen', models.PositiveBigIntegerField(default=0)),
-                ('files', models.PositiveBigIntegerField(default=0)),
-                ('folders', models.PositiveBigIntegerField(default=0)),
-                ('links', models.PositiveBigIntegerField(default=0)),
-                ('others', models.PositiveBigIntegerField(default=0)),
-                ('unreadable', models.PositiveBigIntegerField(default=0)),
-                ('apparent_bytes', models.PositiveBigIntegerField(default=0)),
-                ('stored_bytes', models.PositiveBigIntegerField(default=0)),
-                ('problem', models.TextField(blank=True)),
-                ('host', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='scans', to='inventory.host')),
-                ('requested_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('resource', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='scans', to='inventory.resource')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("root", inventory.models.fields.RemoteNameField()),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("queued", "queued"),
+                            ("running", "running"),
+                            ("finished", "finished"),
+                            ("failed", "failed"),
+                            ("cancelled", "cancelled"),
+                        ],
+                        default="queued",
+                        max_length=16,
+                    ),
+                ),
+                ("requested_at", models.DateTimeField(auto_now_add=True)),
+                ("started_at", models.DateTimeField(blank=True, null=True)),
+                ("finished_at", models.DateTimeField(blank=True, null=True)),
+                ("entries_seen", models.PositiveBigIntegerField(default=0)),
+                ("files", models.PositiveBigIntegerField(default=0)),
+                ("folders", models.PositiveBigIntegerField(default=0)),
+                ("links", models.PositiveBigIntegerField(default=0)),
+                ("others", models.PositiveBigIntegerField(default=0)),
+                ("unreadable", models.PositiveBigIntegerField(default=0)),
+                ("apparent_bytes", models.PositiveBigIntegerField(default=0)),
+                ("stored_bytes", models.PositiveBigIntegerField(default=0)),
+                ("problem", models.TextField(blank=True)),
+                (
+                    "host",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="scans", to="inventory.host"
+                    ),
+                ),
+                (
+                    "requested_by",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "resource",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="scans", to="inventory.resource"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-requested_at'],
+                "ordering": ["-requested_at"],
             },
         ),
         migrations.CreateModel(
-            name='Entry',
+            name="Entry",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('position', models.PositiveBigIntegerField()),
-                ('name', inventory.models.fields.RemoteNameField()),
-                ('kind', models.CharField(choices=[('file', 'file'), ('folder', 'folder'), ('link', 'link'), ('socket', 'socket'), ('pipe', 'pipe'), ('device', 'device'), ('unreadable', 'unreadable folder')], max_length=16)),
-                ('size_bytes', models.PositiveBigIntegerField(default=0)),
-                ('stored_bytes', models.PositiveBigIntegerField(default=0)),
-                ('mtime_ns', models.BigIntegerField(default=0)),
-                ('ctime_ns', models.BigIntegerField(default=0)),
-                ('mode', models.PositiveIntegerField(default=0)),
-                ('device', models.BigIntegerField(default=0)),
-                ('inode', models.BigIntegerField(default=0)),
-                ('link_count', models.PositiveIntegerField(default=1)),
-                ('link_target', inventory.models.fields.RemoteNameField(blank=True, default=b'')),
-                ('sha256', models.BinaryField(blank=True, null=True)),
-                ('scan', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='entries', to='inventory.scan')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("position", models.PositiveBigIntegerField()),
+                ("name", inventory.models.fields.RemoteNameField()),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[
+                            ("file", "file"),
+                            ("folder", "folder"),
+                            ("link", "link"),
+                            ("socket", "socket"),
+                            ("pipe", "pipe"),
+                            ("device", "device"),
+                            ("unreadable", "unreadable folder"),
+                        ],
+                        max_length=16,
+                    ),
+                ),
+                ("size_bytes", models.PositiveBigIntegerField(default=0)),
+                ("stored_bytes", models.PositiveBigIntegerField(default=0)),
+                ("mtime_ns", models.BigIntegerField(default=0)),
+                ("ctime_ns", models.BigIntegerField(default=0)),
+                ("mode", models.PositiveIntegerField(default=0)),
+                ("device", models.BigIntegerField(default=0)),
+                ("inode", models.BigIntegerField(default=0)),
+                ("link_count", models.PositiveIntegerField(default=1)),
+                ("link_target", inventory.models.fields.RemoteNameField(blank=True, default=b"")),
+                ("sha256", models.BinaryField(blank=True, null=True)),
+                (
+                    "scan",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="entries", to="inventory.scan"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['scan', 'position'],
+                "ordering": ["scan", "position"],
             },
         ),
         migrations.AddConstraint(
-            model_name='channel',
-            constraint=models.UniqueConstraint(fields=('host', 'position'), name='channel_position_once_per_host'),
+            model_name="channel",
+            constraint=models.UniqueConstraint(fields=("host", "position"), name="channel_position_once_per_host"),
         ),
         migrations.AddConstraint(
-            model_name='channel',
-            constraint=models.CheckConstraint(condition=models.Q(('port__gte', 1), ('port__lte', 65535)), name='channel_port_is_a_port'),
+            model_name="channel",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("port__gte", 1), ("port__lte", 65535)), name="channel_port_is_a_port"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='hostkey',
-            constraint=models.UniqueConstraint(condition=models.Q(('retired_at__isnull', True)), fields=('channel',), name='one_host_key_in_force_per_channel'),
+            model_name="hostkey",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("retired_at__isnull", True)),
+                fields=("channel",),
+                name="one_host_key_in_force_per_channel",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='proposal',
-            constraint=models.CheckConstraint(condition=models.Q(('decided_by__isnull', True), models.Q(('state', 'approved'), _negated=True), ('author__isnull', True), models.Q(('decided_by', models.F('author')), _negated=True), _connector='OR'), name='proposal_is_approved_by_another_person'),
+            model_name="proposal",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("decided_by__isnull", True),
+                    models.Q(("state", "approved"), _negated=True),
+                    ("author__isnull", True),
+                    models.Q(("decided_by", models.F("author")), _negated=True),
+                    _connector="OR",
+                ),
+                name="proposal_is_approved_by_another_person",
+            ),
         ),
         migrations.AddIndex(
-            model_name='scan',
-            index=models.Index(fields=['resource', '-finished_at'], name='scan_latest_of_resource'),
+            model_name="scan",
+            index=models.Index(fields=["resource", "-finished_at"], name="scan_latest_of_resource"),
         ),
         migrations.AddConstraint(
-            model_name='scan',
-            constraint=models.UniqueConstraint(condition=models.Q(('state__in', ['queued', 'running'])), fields=('resource',), name='one_scan_at_a_time_per_resource'),
+            model_name="scan",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("state__in", ["queued", "running"])),
+                fields=("resource",),
+                name="one_scan_at_a_time_per_resource",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='entry',
-            constraint=models.UniqueConstraint(fields=('scan', 'position'), name='entry_position_once_per_scan'),
+            model_name="entry",
+            constraint=models.UniqueConstraint(fields=("scan", "position"), name="entry_position_once_per_scan"),
         ),
         migrations.AddConstraint(
-            model_name='resource',
-            constraint=models.UniqueConstraint(fields=('host', 'name'), name='resource_name_once_per_host'),
+            model_name="resource",
+            constraint=models.UniqueConstraint(fields=("host", "name"), name="resource_name_once_per_host"),
         ),
         migrations.AddConstraint(
-            model_name='resource',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('size_basis', 'unknown'), ('size_bytes__isnull', True)), models.Q(('size_bytes__isnull', False), models.Q(('size_basis', 'unknown'), _negated=True)), _connector='OR'), name='resource_size_has_a_basis'),
+            model_name="resource",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("size_basis", "unknown"), ("size_bytes__isnull", True)),
+                    models.Q(("size_bytes__isnull", False), models.Q(("size_basis", "unknown"), _negated=True)),
+                    _connector="OR",
+                ),
+                name="resource_size_has_a_basis",
+            ),
         ),
     ]

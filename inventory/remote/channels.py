@@ -131,8 +131,6 @@ class SshShellStream:
     def start(self, *, timeout_seconds: float) -> None:
         """Start the shell and skip what the login shell prints first. Raises ShellUnusable, DeadlinePassed."""
         marker = secrets.token_hex(16).encode()
-        # Until our shell runs, complaints come in with the greeting and are dropped with it.
-        self._channel.set_combine_stderr(True)
         start_shell(self._channel, self._connection)
         self.send(
             b"LC_ALL=C; export LC_ALL; exec 2>/dev/null\n"
@@ -169,8 +167,11 @@ class SshShellStream:
             data, self._rest = self._rest[:limit_bytes], self._rest[limit_bytes:]
             return data
         channel = self._channel
-        channel.settimeout(timeout_seconds)
         try:
+            while channel.recv_stderr_ready():
+                # What the login shell complained about on its way shares the window, so it is taken and dropped.
+                channel.recv_stderr(READ_BYTES)
+            channel.settimeout(timeout_seconds)
             data = channel.recv(limit_bytes)
         except TimeoutError as error:
             what = f"The connection to {self._connection.address} port {self._connection.port}"

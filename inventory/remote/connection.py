@@ -164,8 +164,8 @@ class Connection:
 
     def sign_in(self, endpoint: Endpoint, *, deadline: float) -> None:
         """Offer the configured key. Raises LoginRefused, KeyUnusable, ConnectionRefused, DeadlinePassed."""
-        transport = self.transport
-        with usable_keys(endpoint.key, timeout_seconds=max(0.1, deadline - time.monotonic())) as keys:
+        transport, begun = self.transport, time.monotonic()
+        with usable_keys(endpoint.key, timeout_seconds=max(0.1, deadline - begun)) as keys:
             refusal = "the key was not accepted"
             for number, key in enumerate(keys):
                 transport.auth_timeout = max(0.1, deadline - time.monotonic())
@@ -181,7 +181,8 @@ class Connection:
                         refusal = _auth_reason(error, refusal)
                         continue
                     if time.monotonic() >= deadline:
-                        raise DeadlinePassed(f"Signing in at {self.address} port {self.port}", 0.0) from error
+                        what = f"Signing in at {self.address} port {self.port}"
+                        raise DeadlinePassed(what, round(deadline - begun, 1)) from error
                     if self._ended:
                         raise self.lost() from error
                     if number:

@@ -84,8 +84,9 @@ class FramedRemote(ABC):
         """See `Remote.run`."""
         deadline = time.monotonic() + timeout_seconds
         with self._session(timeout_seconds) as session:
-            left = max(0.1, deadline - time.monotonic())
-            return run_framed(session, script, step=step, timeout_seconds=left, at=self.place)
+            return run_framed(
+                session, script, step=step, timeout_seconds=timeout_seconds, deadline=deadline, at=self.place
+            )
 
     def check(self, script: bytes, *, step: str, timeout_seconds: float = 60.0) -> bytes:
         """See `Remote.check`."""

@@ -238,10 +238,14 @@ class FramedCall:
         self.reader.status = status
 
 
-def run_framed(session: Session, script: bytes, *, step: str, timeout_seconds: float, at: tuple[str, int]) -> Completed:
-    """Run a script on a fresh session. Raises DeadlinePassed, ConnectionLost, ShellUnusable."""
+def run_framed(
+    session: Session, script: bytes, *, step: str, timeout_seconds: float, deadline: float, at: tuple[str, int]
+) -> Completed:
+    """Run a script on a fresh session until the (monotonic) deadline, which `timeout_seconds` explains to people.
+
+    Raises DeadlinePassed, ConnectionLost, ShellUnusable.
+    """
     call = FramedCall(session, step=step, address=at[0], port=at[1])
-    deadline = time.monotonic() + timeout_seconds
     call.begin(script, timeout_seconds=timeout_seconds)
     output = b"".join(call.pieces(silence_seconds=timeout_seconds, deadline=deadline))
     return Completed(_status(call), output, call.reader.last_errors)

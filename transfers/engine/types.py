@@ -74,6 +74,7 @@ class Directions:
     builds: tuple[BuildSpec, ...]
     lanes: int
     stop: bool = False
+    more_expected: bool = False  # keep the lanes connected though nothing is to be fetched at this moment
 
 
 class CheckLevel(StrEnum):

@@ -1,14 +1,14 @@
 """How bytes, digests, times and states are shown, on every page alike. A builtin: templates need no {% load %}.
 
-    {{ build.size_bytes|bytes_short }}      16.3 GB        {{ …|bytes_exact }}    16,312,044,121 bytes
-    {% size build.size_bytes %}             short, with the exact figure as its title
-    {% digest build.sha256 %}               9f3c41d2…a71e with a copy button
-    {% moment scan.finished_at %}           <time> in UTC; times.js makes it local
-    {{ seconds|duration }}                  1 h 12 min
-    {{ rate|bytes_rate }}                   211 kB/s
-    {% state build.state build.get_state_display %}     word, shape and colour
-    {% tier resource.tier.position resource.tier.name %}
-    {% act_key %}                           the hidden field that makes a form's act happen once
+{{ build.size_bytes|bytes_short }}      16.3 GB        {{ …|bytes_exact }}    16,312,044,121 bytes
+{% size build.size_bytes %}             short, with the exact figure as its title
+{% digest build.sha256 %}               9f3c41d2…a71e with a copy button
+{% moment scan.finished_at %}           <time> in UTC; times.js makes it local
+{{ seconds|duration }}                  1 h 12 min
+{{ rate|bytes_rate }}                   211 kB/s
+{% state build.state build.get_state_display %}     word, shape and colour
+{% tier resource.tier.position resource.tier.name %}
+{% act_key %}                           the hidden field that makes a form's act happen once
 """
 
 from __future__ import annotations

@@ -1,0 +1,71 @@
+"""The checksum files that stand beside a landed build, each written whole or not at all.
+
+    SHA256SUMS       `sha256sum -c SHA256SUMS` passes in the build's folder: the one file, or each file below `files/`
+    chunks.sha256    one line a chunk: SHA-256, two spaces, `chunk-000001 OFFSET LENGTH` (bytes within the build)
+    members.sha256   one line a file in the pack, names root-relative, with coreutils' escapes
+
+A chunk's line can be checked by hand for a build of one file, here with chunk 3 of 64 MiB:
+
+    dd if=NAME bs=1M iflag=skip_bytes,count_bytes skip=OFFSET count=LENGTH status=none | sha256sum
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from transfers.engine.members import checksum_line
+
+SUMS, CHUNKS, MEMBERS = "SHA256SUMS", "chunks.sha256", "members.sha256"
+
+
+def chunk_lines(chunks: Iterable[tuple[int, int, int, bytes]]) -> Iterator[bytes]:
+    """Lines of chunks.sha256 for (index from 0, offset, length, digest). Chunk numbers begin with 1, as on pages."""
+    for index, offset, length, sha256 in chunks:
+        yield checksum_line(sha256, b"chunk-%06d %d %d" % (index + 1, offset, length))
+
+
+def digest_lines(digests: Iterable[tuple[bytes, bytes]]) -> Iterator[bytes]:
+    """Lines of a checksum file for (name, digest)."""
+    for name, sha256 in digests:
+        yield checksum_line(sha256, name)
+
+
+def read_digest_lines(path: Path) -> Iterator[tuple[bytes, bytes]]:
+    """(name, digest) of each line of a checksum file of ours. Raises ValueError for a line of another shape."""
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, 1):
+            line = raw.rstrip(b"\n")
+            is_escaped = line.startswith(b"\\")
+            text, separator, name = line.removeprefix(b"\\").partition(b"  ")
+            if len(text) != 64 or not separator:
+                raise ValueError(f"Line {number:,} of “{path}” is not a checksum line.")
+            yield (_unescape(name) if is_escaped else name), bytes.fromhex(text.decode("ascii"))
+
+
+def _unescape(name: bytes) -> bytes:
+    parts = name.split(b"\\\\")
+    return b"\\".join(part.replace(b"\\n", b"\n").replace(b"\\r", b"\r") for part in parts)
+
+
+def write_whole(path: Path, content: Iterable[bytes], *, mode: int = 0o644) -> None:
+    """Write a file under a temporary name, sync it, give it its name and sync the folder. Raises OSError."""
+    temporary = path.with_name(f".{path.name}.writing")
+    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    with os.fdopen(file, "wb") as out:
+        for piece in content:
+            out.write(piece)
+        out.flush()
+        os.fsync(out.fileno())
+    temporary.rename(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the folder's names durable. Raises OSError."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
