@@ -29,7 +29,8 @@ from inventory.remote.base import (
 from inventory.remote.names import RemoteName
 from inventory.remote.shell import FramedCall, Session, quote, raise_bad_status, run_framed, stream_framed
 
-_STAT_FORMAT = b"%f %s %b %B %Y %Z %d %i %h|%y|%z"
+# Fields for `parse_stat`, which BusyBox and GNU stat print alike (times in UTC).
+STAT_FORMAT = b"%f %s %b %B %Y %Z %d %i %h|%y|%z"
 _FRACTION = re.compile(rb"\.(\d{9})\b")
 _FILE_SECONDS = 60.0
 _MISSING, _WRONG_KIND, _UNREADABLE = 64, 65, 66
@@ -187,7 +188,7 @@ class FramedRemote(ABC):
     def stat(self, path: RemoteName) -> RemoteStat:
         """See `Remote.stat`. Raises PathMissing, PathRefused, ToolMissing."""
         step = f"look at {path}"
-        script = b"TZ=UTC stat -c '" + _STAT_FORMAT + b"' -- " + quote(path.raw) + b"\n"
+        script = b"TZ=UTC stat -c '" + STAT_FORMAT + b"' -- " + quote(path.raw) + b"\n"
         completed = self.run(script, step=step, timeout_seconds=_FILE_SECONDS)
         if completed.status == 127:
             raise ToolMissing("stat", "look at files")
