@@ -1,0 +1,79 @@
+"""Why an act in the inventory was refused. Each is a sentence for the person who must act; nothing was changed.
+
+InventoryError
+├── ValueWrong          a value that cannot be used; carries the name of its field
+├── NameTaken           another host, or another resource of the host, has the name
+├── FingerprintDiffers  the key to pin has another fingerprint than the one that was confirmed
+├── PathAbsent          the resource has no path, so it cannot be scanned
+├── ApprovalRefused     a proposal may not be decided by this person
+└── ProposalStale       the proposal's content, or what it changes, is not what was looked at
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class InventoryError(Exception):
+    """An act was refused. `str()` is the sentence to show."""
+
+
+@dataclass(eq=False)
+class ValueWrong(InventoryError):
+    """`field` is the name of the service's argument, so that a form can show the sentence beside it."""
+
+    field: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+@dataclass(eq=False)
+class NameTaken(InventoryError):
+    what: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"There is a {self.what} called “{self.name}” already. Nothing was changed. Choose another name."
+
+
+@dataclass(eq=False)
+class FingerprintDiffers(InventoryError):
+    wanted: str
+    found: str
+
+    def __str__(self) -> str:
+        return (
+            f"The fingerprint to pin is {self.wanted}, but the key's is {self.found}. Nothing was pinned. Ask whoever "
+            "runs the host which one is right: somebody may stand in between."
+        )
+
+
+@dataclass(eq=False)
+class PathAbsent(InventoryError):
+    name: str
+
+    def __str__(self) -> str:
+        return (
+            f"“{self.name}” has no path on the host, so there is nothing to scan. Nothing was changed. Give it a path, "
+            "or scan the resources that it is made of."
+        )
+
+
+@dataclass(eq=False)
+class ApprovalRefused(InventoryError):
+    title: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"The proposal “{self.title}” was not decided: {self.reason} Nothing was changed."
+
+
+@dataclass(eq=False)
+class ProposalStale(InventoryError):
+    title: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"The proposal “{self.title}” no longer fits: {self.reason} Nothing was changed."

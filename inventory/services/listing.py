@@ -1,0 +1,113 @@
+"""A host's listing, read in a thread of its own, so that the lease is kept while the host is silent."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Iterator
+
+from inventory.remote.base import Remote
+from inventory.remote.names import RemoteName
+from inventory.remote.probe import ProbeReport, probe
+from inventory.scan import ScanEntry, scan_resource
+
+PIECE_ENTRIES = 1000
+_PIECE_SECONDS = 0.5
+_WAIT_SECONDS = 1.0
+_PIECES_AHEAD = 8
+_END_SECONDS = 10.0
+
+_Item = list[ScanEntry] | ProbeReport | BaseException | None
+
+
+class Listing:
+    """Pieces of a listing as they come. `close` it, which ends the remote's connections as well.
+
+    `report` is what an earlier probe found; without one the host is probed first, and `report` is set by that.
+    """
+
+    def __init__(
+        self,
+        remote: Remote,
+        *,
+        root: RemoteName,
+        staging_path: RemoteName,
+        report: ProbeReport | None,
+        timeout_seconds: float,
+    ) -> None:
+        self.report = report
+        self._remote, self._root, self._staging_path = remote, root, staging_path
+        self._timeout_seconds = timeout_seconds
+        self._items: queue.Queue[_Item] = queue.Queue(maxsize=_PIECES_AHEAD)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._read, name="listing", daemon=True)
+        self._thread.start()
+
+    def pieces(self) -> Iterator[list[ScanEntry]]:
+        """Entries in the host's own order; an empty piece at least once a second while there are none.
+
+        Raises what the reading raised: PathMissing, PathRefused, TransientError, the key and login errors.
+        """
+        while True:
+            try:
+                item = self._items.get(timeout=_WAIT_SECONDS)
+            except queue.Empty:
+                yield []
+                continue
+            if item is None:
+                return
+            if isinstance(item, BaseException):
+                raise item
+            if isinstance(item, ProbeReport):
+                self.report = item
+                yield []
+            else:
+                yield item
+
+    def close(self) -> None:
+        """End the reading and its connections. Safe to call twice."""
+        self._stopped.set()
+        self._remote.close()
+        self._thread.join(_END_SECONDS)
+
+    # -- in the thread ---------------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        try:
+            self._put_all()
+        except BaseException as error:  # carried to the reader of `pieces`, which raises it
+            self._put(error)
+        else:
+            self._put(None)
+
+    def _put_all(self) -> None:
+        report = self.report
+        if report is None:
+            report = probe(self._remote, self._staging_path)
+            self._put(report)
+        piece: list[ScanEntry] = []
+        begun = time.monotonic()
+        for entry in scan_resource(
+            self._remote,
+            self._root,
+            leave_out=[self._staging_path],
+            has_find_printf=report.has_find_printf,
+            timeout_seconds=self._timeout_seconds,
+        ):
+            piece.append(entry)
+            if len(piece) >= PIECE_ENTRIES or time.monotonic() - begun > _PIECE_SECONDS:
+                if not self._put(piece):
+                    return
+                piece, begun = [], time.monotonic()
+        self._put(piece)
+
+    def _put(self, item: _Item) -> bool:
+        """Hand an item over; False when nobody wants it any more."""
+        while not self._stopped.is_set():
+            try:
+                self._items.put(item, timeout=_WAIT_SECONDS)
+            except queue.Full:
+                continue
+            return True
+        return False

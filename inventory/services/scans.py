@@ -1,0 +1,283 @@
+"""Scans: asking for one, cancelling it, and doing it so that a lost worker costs nothing but time."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from datetime import timedelta
+from itertools import islice
+
+from django.db import IntegrityError, transaction
+from django.db.models import Exists, Max, OuterRef
+from django.utils import timezone
+
+from calculet.audit.services import record
+from calculet.leases.services import (
+    Held,
+    LeaseTaken,
+    lease_acquire,
+    lease_beat,
+    lease_hold,
+    lease_is_free,
+    lease_release,
+    lease_request_stop,
+)
+from calculet.lifecycle import SYSTEM, Actor, StateConflict, advance
+from calculet.people.roles import Act, require
+from inventory.connect import open_remote
+from inventory.models import Entry, Host, Resource, Scan, ScanState, SizeBasis
+from inventory.remote.base import ConnectionLost, PathMissing, PathRefused, RemoteError
+from inventory.remote.probe import ProbeReport
+from inventory.services.errors import PathAbsent
+from inventory.services.hosts import host_problem_keep
+from inventory.services.listing import Listing
+from inventory.services.sorting import EntrySorter
+
+STORE_ENTRIES = 2000  # rows a transaction: others wait a tenth of a second for the database, not longer
+TRIES = 3
+_TRY_AGAIN_SECONDS = 2.0
+_TELL_SECONDS = 1.0
+_MESSAGE_SECONDS = 10.0  # a message that was sent has had time to be taken
+_REMOVE_ENTRIES = 10_000
+_UNDER_WAY = (ScanState.QUEUED, ScanState.RUNNING)
+_GIVEN_UP = (ScanState.FAILED, ScanState.CANCELLED)
+
+logger = logging.getLogger(__name__)
+
+Progress = Callable[[int], None]
+
+
+class _NotWanted(Exception):
+    """Somebody cancelled the scan while it ran."""
+
+
+def scan_request(*, resource: Resource, actor: Actor) -> Scan:
+    """Ask for a scan of a resource; the caller sends `tasks.run_scan`. One that is under way already is returned.
+
+    Raises NotAllowed, PathAbsent.
+    """
+    require(actor.user, Act.SCAN)
+    if not resource.path.raw:
+        raise PathAbsent(resource.name)
+    try:
+        with transaction.atomic():
+            scan = Scan.objects.create(
+                host=resource.host, resource=resource, root=resource.path, requested_by=actor.user
+            )
+            record(act="scan.asked", actor=actor, subject=scan, detail={"root": scan.root})
+    except IntegrityError:
+        under_way = Scan.objects.filter(resource=resource, state__in=_UNDER_WAY).first()
+        # The other one may have ended between the two statements; then asking again succeeds.
+        return under_way if under_way is not None else scan_request(resource=resource, actor=actor)
+    return scan
+
+
+def scan_cancel(*, scan: Scan, actor: Actor) -> None:
+    """Give a scan up that is queued or running; what it had found is removed. Raises NotAllowed, StateConflict."""
+    require(actor.user, Act.SCAN)
+    with transaction.atomic():
+        lease_request_stop(name=scan_lease(scan.pk))
+        advance(scan, ScanState.CANCELLED, act="scan.cancelled", actor=actor, finished_at=timezone.now())
+
+
+def scan_lease(scan_id: int) -> str:
+    """The name of the lease under which a scan runs."""
+    return f"scan:{scan_id}"
+
+
+def scans_sweep() -> list[int]:
+    """The scans for which `scan_run` should be called by now: their message was lost, or their worker died."""
+    now = timezone.now()
+    waiting = Scan.objects.filter(state=ScanState.QUEUED, requested_at__lt=now - timedelta(seconds=_MESSAGE_SECONDS))
+    running = Scan.objects.filter(state=ScanState.RUNNING)
+    leftovers = Scan.objects.filter(Exists(Entry.objects.filter(scan=OuterRef("pk"))), state__in=_GIVEN_UP)
+    wanted = [*waiting.values_list("pk", flat=True), *running.values_list("pk", flat=True)]
+    wanted += leftovers.values_list("pk", flat=True)
+    return sorted(pk for pk in wanted if lease_is_free(name=scan_lease(pk)))
+
+
+def scan_run(scan_id: int, *, progress: Progress | None = None) -> None:
+    """Do a scan that is queued, or whose worker was lost, from its beginning. May run twice; one of them works.
+
+    A failure ends the scan with a sentence in `problem`. `progress` is told the entries seen, about once a second.
+    """
+    scan = Scan.objects.select_related("host", "resource").filter(pk=scan_id).first()
+    held = lease_acquire(name=scan_lease(scan_id)) if scan is not None else None
+    if scan is None or held is None:
+        return
+    try:
+        scan.refresh_from_db(fields=["state"])
+        if scan.state in _GIVEN_UP:
+            _entries_remove(scan, held)
+        elif scan.state in _UNDER_WAY:
+            _run(scan, held, progress or (lambda _seen: None))
+    except LeaseTaken as taken:
+        logger.info("%s", taken)
+    finally:
+        lease_release(held)
+
+
+def _run(scan: Scan, held: Held, progress: Progress) -> None:
+    try:
+        _begin(scan, held)
+        _entries_remove(scan, held)
+        with EntrySorter() as sorter:
+            _collect(scan, held, sorter, progress)
+            _store(scan, held, sorter)
+            _finish(scan, held, sorter)
+    except (_NotWanted, StateConflict):
+        _entries_remove(scan, held)
+    except LeaseTaken:
+        raise
+    except RemoteError as error:
+        _fail(scan, held, str(error), is_of_host=not isinstance(error, PathMissing | PathRefused))
+    except Exception:
+        logger.exception("scan %s failed by a fault of the program", scan.pk)
+        sentence = (
+            "The scan ended by a fault of this program. Nothing on the host was changed, and earlier scans are kept. "
+            "Scan again; if it fails again, the worker's log says where."
+        )
+        _fail(scan, held, sentence, is_of_host=False)
+
+
+def _begin(scan: Scan, held: Held) -> None:
+    with transaction.atomic():
+        lease_hold(held)
+        if scan.state == ScanState.RUNNING:
+            advance(scan, ScanState.QUEUED, act="scan.worker_lost", actor=SYSTEM)
+        advance(
+            scan,
+            ScanState.RUNNING,
+            act="scan.started",
+            actor=SYSTEM,
+            started_at=timezone.now(),
+            entries_seen=0,
+            problem="",
+        )
+
+
+def _collect(scan: Scan, held: Held, sorter: EntrySorter, progress: Progress) -> None:
+    """Read the host's listing into the sorter. A connection that is lost on the way is no failure yet."""
+    for attempt in range(TRIES):
+        try:
+            _collect_once(scan, held, sorter, progress)
+            return
+        except ConnectionLost:
+            if attempt + 1 >= TRIES:
+                raise
+            sorter.empty()
+            _tell(scan, held, 0, progress)
+            time.sleep(_TRY_AGAIN_SECONDS)
+
+
+def _collect_once(scan: Scan, held: Held, sorter: EntrySorter, progress: Progress) -> None:
+    host, known = scan.host, _known_report(scan.host)
+    listing = Listing(
+        open_remote(host),
+        root=scan.root,
+        staging_path=host.staging_path,
+        report=known,
+        timeout_seconds=float(host.no_data_timeout_seconds),
+    )
+    seen, told = 0, time.monotonic()
+    try:
+        for piece in listing.pieces():
+            sorter.add(piece)
+            seen += len(piece)
+            if time.monotonic() - told >= _TELL_SECONDS:
+                _tell(scan, held, seen, progress)
+                told = time.monotonic()
+    finally:
+        listing.close()
+    if known is None and listing.report is not None:
+        Host.objects.filter(pk=host.pk).update(probe=listing.report.as_json(), probed_at=timezone.now())
+    _tell(scan, held, seen, progress)
+
+
+def _known_report(host: Host) -> ProbeReport | None:
+    """What an earlier probe found; None when there was none, or only one of an older version of this program."""
+    try:
+        return ProbeReport.from_json(host.probe) if host.probe else None
+    except TypeError:
+        return None
+
+
+def _tell(scan: Scan, held: Held, seen: int, progress: Progress) -> None:
+    """Keep the lease and the progress. Raises LeaseTaken, _NotWanted."""
+    lease_beat(held)
+    if not Scan.objects.filter(pk=scan.pk, state=ScanState.RUNNING).update(entries_seen=seen):
+        raise _NotWanted
+    progress(seen)
+
+
+def _store(scan: Scan, held: Held, sorter: EntrySorter) -> None:
+    """Write the sorted entries in batches; each only while the lease is ours and the scan is wanted."""
+    beaten = time.monotonic()
+    for batch in _batches(sorter.rows(scan_id=scan.pk)):
+        with transaction.atomic():
+            lease_hold(held)
+            if not Scan.objects.filter(pk=scan.pk, state=ScanState.RUNNING).exists():
+                raise _NotWanted
+            Entry.objects.bulk_create(batch)
+        if time.monotonic() - beaten >= _TELL_SECONDS:
+            lease_beat(held)
+            beaten = time.monotonic()
+
+
+def _batches(rows: Iterator[Entry]) -> Iterator[list[Entry]]:
+    while batch := list(islice(rows, STORE_ENTRIES)):
+        yield batch
+
+
+def _finish(scan: Scan, held: Held, sorter: EntrySorter) -> None:
+    totals = asdict(sorter.totals())
+    lease_beat(held)
+    with transaction.atomic():
+        lease_hold(held)
+        Resource.objects.filter(pk=scan.resource_id, path=scan.root).update(
+            size_bytes=totals["apparent_bytes"], size_basis=SizeBasis.EXACT
+        )
+        host_problem_keep(host_id=scan.host_id, problem="")
+        advance(
+            scan,
+            ScanState.FINISHED,
+            act="scan.finished",
+            actor=SYSTEM,
+            detail=totals,
+            finished_at=timezone.now(),
+            **totals,
+        )
+
+
+def _fail(scan: Scan, held: Held, problem: str, *, is_of_host: bool) -> None:
+    try:
+        with transaction.atomic():
+            lease_hold(held)
+            if is_of_host:
+                host_problem_keep(host_id=scan.host_id, problem=problem)
+            advance(
+                scan,
+                ScanState.FAILED,
+                act="scan.failed",
+                actor=SYSTEM,
+                detail={"problem": problem},
+                finished_at=timezone.now(),
+                problem=problem,
+            )
+    except StateConflict as conflict:  # cancelled at the same moment: then that is how it ended
+        logger.info("%s", conflict)
+    _entries_remove(scan, held)
+
+
+def _entries_remove(scan: Scan, held: Held) -> None:
+    """Remove what an attempt stored that was not finished. Raises LeaseTaken."""
+    last = Entry.objects.filter(scan=scan).aggregate(last=Max("position"))["last"]
+    if last is None:
+        return
+    for begin in range(0, last + 1, _REMOVE_ENTRIES):
+        with transaction.atomic():
+            lease_hold(held)
+            Entry.objects.filter(scan=scan, position__gte=begin, position__lt=begin + _REMOVE_ENTRIES).delete()
+        lease_beat(held)

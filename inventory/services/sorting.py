@@ -1,0 +1,134 @@
+"""Entries into the order of their names, in flat memory: a private temporary database on disk does the sorting.
+
+SQLite deletes such a database's file as it opens it, so nothing is left behind whatever ends the process.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from inventory.models import Entry
+from inventory.remote.names import RemoteName
+from inventory.scan import ScanEntry
+
+_CACHE_KIB = 32 * 1024
+_SIGN = 2**63
+
+_TABLE = """CREATE TABLE entry (
+    key BLOB, kind TEXT, size INTEGER, stored INTEGER, mtime INTEGER, ctime INTEGER, mode INTEGER,
+    device INTEGER, inode INTEGER, links INTEGER, target BLOB)"""
+_COLUMNS = "key, kind, size, stored, mtime, ctime, mode, device, inode, links, target"
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What a listing holds. A file with several names counts its stored bytes once, its own bytes with each name."""
+
+    files: int
+    folders: int
+    links: int
+    others: int
+    unreadable: int
+    apparent_bytes: int
+    stored_bytes: int
+
+
+class EntrySorter:
+    """Collects a listing's entries in any order and gives them back sorted. A context; for one thread."""
+
+    def __init__(self) -> None:
+        self._database = sqlite3.connect("", isolation_level=None)
+        for pragma in (f"cache_size=-{_CACHE_KIB}", "temp_store=FILE", "journal_mode=OFF", "synchronous=OFF"):
+            self._database.execute(f"PRAGMA {pragma}")
+        self._database.execute(_TABLE)
+
+    def __enter__(self) -> EntrySorter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._database.close()
+
+    def add(self, entries: Iterable[ScanEntry]) -> None:
+        """Keep some entries."""
+        self._database.execute("BEGIN")
+        self._database.executemany(
+            f"INSERT INTO entry ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608  (constant names)
+            map(_row, entries),
+        )
+        self._database.execute("COMMIT")
+
+    def empty(self) -> None:
+        """Forget everything, for a listing that begins again."""
+        self._database.execute("DELETE FROM entry")
+
+    def totals(self) -> Totals:
+        """Count and add up what was kept."""
+        counts = dict(self._database.execute("SELECT kind, count(*) FROM entry GROUP BY kind").fetchall())
+        apparent = self._one("SELECT sum(size) FROM entry WHERE kind = 'file'")
+        once = self._one("SELECT sum(stored) FROM entry WHERE NOT (kind = 'file' AND links > 1)")
+        shared = self._one(
+            "SELECT sum(stored) FROM "
+            "(SELECT DISTINCT device, inode, stored FROM entry WHERE kind = 'file' AND links > 1)"
+        )
+        return Totals(
+            files=counts.get("file", 0),
+            folders=counts.get("folder", 0),
+            links=counts.get("link", 0),
+            others=sum(counts.get(kind, 0) for kind in ("socket", "pipe", "device")),
+            unreadable=counts.get("unreadable", 0),
+            apparent_bytes=apparent,
+            stored_bytes=once + shared,
+        )
+
+    def rows(self, *, scan_id: int) -> Iterator[Entry]:
+        """Unsaved rows in the order of their names, part by part, with positions from 0."""
+        sorted_rows = self._database.execute(f"SELECT {_COLUMNS} FROM entry ORDER BY key")  # noqa: S608
+        for position, found in enumerate(sorted_rows):
+            key, kind, size, stored, mtime, ctime, mode, device, inode, links, target = found
+            yield Entry(
+                scan_id=scan_id,
+                position=position,
+                name=RemoteName(key.replace(b"\0", b"/")),
+                kind=kind,
+                size_bytes=size,
+                stored_bytes=stored,
+                mtime_ns=mtime,
+                ctime_ns=ctime,
+                mode=mode,
+                device=device,
+                inode=inode,
+                link_count=links,
+                link_target=RemoteName(target),
+            )
+
+    def _one(self, query: str) -> int:
+        return int(self._database.execute(query).fetchone()[0] or 0)
+
+
+def sort_key(name: bytes) -> bytes:
+    """A key whose bytes sort as the name's parts do: a slash comes before every other byte, so a folder's content
+    follows it directly ("a", "a/b", "a-b")."""
+    return name.replace(b"/", b"\0")
+
+
+def _row(entry: ScanEntry) -> tuple[object, ...]:
+    return (
+        sort_key(entry.name),
+        entry.kind,
+        entry.size_bytes,
+        entry.stored_bytes,
+        entry.mtime_ns,
+        entry.ctime_ns,
+        entry.mode,
+        _signed(entry.device),
+        _signed(entry.inode),
+        entry.link_count,
+        entry.link_target,
+    )
+
+
+def _signed(number: int) -> int:
+    """A 64-bit number as the database keeps it."""
+    return number if number < _SIGN else number - 2 * _SIGN

@@ -1,0 +1,30 @@
+"""The inventory's background work: one id in, one service call, safe to run twice. The rows decide."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from celery import shared_task
+from django.db import transaction
+
+from inventory.services import hosts, scans
+
+_MESSAGE_LIFE_SECONDS = 60.0  # a scan's sweep sends another; without an end they would gather while a queue is busy
+
+
+@shared_task(queue="control")  # type: ignore[untyped-decorator]
+def probe_host(host_id: int) -> None:
+    """See what a host has."""
+    hosts.host_probe_run(host_id)
+
+
+@shared_task(queue="crunch", expires=_MESSAGE_LIFE_SECONDS)  # type: ignore[untyped-decorator]
+def run_scan(scan_id: int) -> None:
+    """Scan a resource, or tidy up after a scan that was given up."""
+    scans.scan_run(scan_id)
+
+
+def send_soon(task: Any, row_id: int) -> None:
+    """Send a task after the commit. A broker that is away is logged and harms nobody: the sweep finds the row."""
+    transaction.on_commit(partial(task.delay, row_id), robust=True)
