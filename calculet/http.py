@@ -86,7 +86,10 @@ class SignInMiddleware(LoginRequiredMiddleware):
     the person comes back to the page, not to the act.
     """
 
-    def handle_no_permission(self, request: HttpRequest, view_func: Callable[..., Any]) -> HttpResponseBase:
+    # htmx is told where to go by a header in an ordinary answer, which is no redirect to Django's types.
+    def handle_no_permission(  # type: ignore[override]
+        self, request: HttpRequest, view_func: Callable[..., Any]
+    ) -> HttpResponseBase:
         htmx: HtmxDetails = request.htmx  # type: ignore[attr-defined]
         if htmx:
             back = safe_return_path(request, htmx.current_url)

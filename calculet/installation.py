@@ -50,8 +50,8 @@ def secret_key_read_or_make(path: Path) -> str:
         )
     if len(key) < 40:
         raise InstallationError(
-            f"The secret key file “{path}” holds fewer than 40 characters. Nothing was started. Remove it to have a new "
-            "one made; everybody then signs in again."
+            f"The secret key file “{path}” holds fewer than 40 characters. Nothing was started. Remove it to have a "
+            "new one made; everybody then signs in again."
         )
     return key
 
@@ -73,8 +73,8 @@ def _write_new(path: Path, text: str) -> None:
             draft.unlink()
     except OSError as error:
         raise InstallationError(
-            f"The secret key file “{path}” cannot be written ({error.strerror}). Nothing was started. Give this account "
-            "the right to write there, or set CALCULET_DATA_DIR to another folder."
+            f"The secret key file “{path}” cannot be written ({error.strerror}). Nothing was started. Give this "
+            "account the right to write there, or set CALCULET_DATA_DIR to another folder."
         ) from error
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 from collections.abc import Callable
@@ -18,9 +17,7 @@ from calculet.audit.guards import EVENTS, guard_statements, unguard_statements
 from calculet.people.models import Person
 from calculet.people.roles import Role
 
-pytest_plugins = [
-    name for name in ("tests.ssh_fixtures", "tests.postgres") if importlib.util.find_spec(name) is not None
-]
+pytest_plugins = ["tests.ssh_fixtures"]
 
 PASSWORD = "correct horse battery staple"
 

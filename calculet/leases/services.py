@@ -92,3 +92,12 @@ def lease_is_free(*, name: str) -> bool:
     if lease is None or not lease.owner or lease.heartbeat_at is None:
         return True
     return lease.heartbeat_at < timezone.now() - timedelta(seconds=LEASE_SILENCE_SECONDS)
+
+
+def leases_request_stop_here() -> int:
+    """Ask every owner on this machine to end its work at the next border; returns how many were asked."""
+    here = Lease.objects.filter(owner__startswith=f"{socket.gethostname()}:", stop_requested=False)
+    asked = [lease.name for lease in here]
+    for name in asked:
+        lease_request_stop(name=name)
+    return len(asked)

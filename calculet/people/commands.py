@@ -36,8 +36,8 @@ def actor_of_command(options: dict[str, Any]) -> Actor:
     people = list(active[:2])
     if not people:
         raise CommandError(
-            "Nobody is here yet in whose name this could be done. Nothing was changed. Make the first admin by the link "
-            "that `manage.py up` prints, or run `manage.py add_person NAME --role ROLE`."
+            "Nobody is here yet in whose name this could be done. Nothing was changed. Make the first admin by the "
+            "link that `manage.py up` prints, or run `manage.py add_person NAME --role ROLE`."
         )
     if len(people) > 1:
         raise CommandError("Several people are here. Nothing was changed. Say in whose name this is done: --as NAME")

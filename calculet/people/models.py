@@ -18,6 +18,8 @@ class Person(AbstractUser):
     # Raised to end every session of the person at once: it is part of what a session is bound to.
     session_epoch = models.PositiveIntegerField(default=0)
 
+    roles_read: frozenset[Role] | None = None  # kept by `roles_of` for the life of the instance
+
     class Meta(AbstractUser.Meta):
         verbose_name = "person"
         verbose_name_plural = "people"
@@ -26,7 +28,7 @@ class Person(AbstractUser):
     def get_session_auth_hash(self) -> str:
         return self._session_hash()
 
-    def get_session_auth_fallback_hash(self) -> list[str]:  # type: ignore[override]
+    def get_session_auth_fallback_hash(self) -> list[str]:
         """No older keys: an installation has one secret key."""
         return []
 

@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from django.core.exceptions import PermissionDenied
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+
+    from calculet.people.models import Person
 
 
 class Role(StrEnum):
@@ -106,12 +108,11 @@ def roles_of(user: AbstractBaseUser | AnonymousUser | None) -> frozenset[Role]:
     """The roles that an active person has, read once per instance. Nobody has none."""
     if user is None or not user.is_active or user.pk is None:
         return frozenset()
-    kept: frozenset[Role] | None = getattr(user, "_roles", None)
-    if kept is None:
-        names = set(user.groups.values_list("name", flat=True))  # type: ignore[union-attr]
-        kept = frozenset(role for role in Role if role.value in names)
-        user._roles = kept  # type: ignore[union-attr]
-    return kept
+    person = cast("Person", user)
+    if person.roles_read is None:
+        names = set(person.groups.values_list("name", flat=True))
+        person.roles_read = frozenset(role for role in Role if role.value in names)
+    return person.roles_read
 
 
 def may(user: AbstractBaseUser | AnonymousUser | None, act: Act) -> bool:

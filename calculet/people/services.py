@@ -245,7 +245,7 @@ def _end_sessions(person: Person) -> None:
 
 
 def _forget_roles(person: Person) -> None:
-    person.__dict__.pop("_roles", None)
+    person.roles_read = None
 
 
 def _link(purpose: OneTimeLink.Purpose, person: Person | None) -> str:

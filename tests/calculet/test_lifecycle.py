@@ -10,7 +10,7 @@ from calculet.lifecycle import SYSTEM, Actor, StateConflict, advance
 from calculet.people.models import Person
 from inventory.models import Host, Proposal, ProposalState
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 
 
 @pytest.fixture

@@ -1,0 +1,70 @@
+# Everything runs from `.venv`, which each target makes when it is not there or when the requirements changed.
+SHELL := /bin/sh
+PYTHON ?= python3
+ONCE ?=
+WORKERS ?= auto
+
+bin := .venv/bin
+hash = $(shell cat $(1) | sha256sum | cut -c 1-16)
+product := .venv/product-$(call hash,requirements.txt).stamp
+development := .venv/development-$(call hash,requirements.txt requirements-dev.txt).stamp
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo run test lint test-deps bench clean
+
+help:
+	@echo "make demo [ONCE=1]   the product and a sample host, and the whole job on it"
+	@echo "make run             the product; its first start prints a link that makes the first admin"
+	@echo "make test            lint, types, import contracts, migrations, tests"
+	@echo "make lint            the same without the tests"
+	@echo "make test-deps       by apt: the system parts that tests use"
+	@echo "make bench           the engine beside scp and rsync"
+	@echo "make clean           remove .venv and caches; var/ with everything that was brought home stays"
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; PYTHON=… names another one." >&2; exit 1; }
+	@$(PYTHON) -m venv .venv || { rm -rf .venv; echo "The venv package of Python is needed, on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+
+$(product): | .venv/bin/python
+	$(bin)/python -m pip install --disable-pip-version-check --quiet --requirement requirements.txt
+	@rm -f .venv/product-*.stamp && touch $@
+
+$(development): | .venv/bin/python
+	$(bin)/python -m pip install --disable-pip-version-check --quiet --requirement requirements-dev.txt
+	@rm -f .venv/product-*.stamp .venv/development-*.stamp && touch $@ $(product)
+
+venv: $(product)
+
+demo: $(product)
+	$(bin)/python manage.py demo $(if $(ONCE),--once)
+
+run: $(product)
+	$(bin)/python manage.py up
+
+lint: $(development)
+	$(bin)/ruff check .
+	$(bin)/ruff format --check .
+	$(bin)/mypy .
+	$(bin)/lint-imports
+	$(bin)/python manage.py makemigrations --check --dry-run
+	$(bin)/python manage.py check
+
+# First on SQLite, all of it; then what depends on the database again on a throw-away PostgreSQL.
+test: lint
+	$(bin)/python -m pytest --numprocesses $(WORKERS)
+	$(bin)/python -m tests.postgres $(bin)/python -m pytest --numprocesses $(WORKERS) -m databases
+
+test-deps:
+	@sudo=; test "$$(id -u)" = 0 || sudo=sudo; \
+	export DEBIAN_FRONTEND=noninteractive; \
+	$$sudo apt-get update --quiet && \
+	$$sudo apt-get install --yes --quiet --no-install-recommends \
+		openssh-server openssh-client postgresql busybox-static zstd fish rsync fonts-noto-cjk && \
+	{ command -v chromium >/dev/null || $$sudo apt-get install --yes --quiet --no-install-recommends chromium; }
+
+bench: $(product)
+	$(bin)/python -m benchmarks.fetch_against_peers
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
