@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from inventory.remote.names import escape
 from transfers.engine.geometry import Geometry
 from transfers.engine.types import CELL_BYTES
 
@@ -52,8 +53,8 @@ class LedgerBusy(Exception):
 
     def __str__(self) -> str:
         return (
-            f"Another process is fetching into “{self.path.parent}” (it holds “{self.path.name}”). Nothing was changed. "
-            "Let it finish, or end it first."
+            f"Another process is fetching into “{escape(os.fsencode(self.path.parent))}” (it holds "
+            f"“{escape(os.fsencode(self.path.name))}”). Nothing was changed. Let it finish, or end it first."
         )
 
 
@@ -185,6 +186,12 @@ class CellMap:
             self._proofs[chunk] = digest
             _write_all(self._file, digest + _CRC.pack(_proof_crc(chunk, digest)), self._proof_at(chunk))
 
+    def forget_proof(self, chunk: int) -> None:
+        """The chunk's bytes are not what they were proven to be: it is compared anew. Its cells stay marked."""
+        with self._lock:
+            if self._proofs.pop(chunk, None) is not None:
+                _write_all(self._file, bytes(_PROOF_BYTES), self._proof_at(chunk))
+
     def proof(self, chunk: int) -> bytes | None:
         """The digest found here for a chunk, if it was proven."""
         return self._proofs.get(chunk)
@@ -243,3 +250,25 @@ def _write_all(file: int, content: bytes, offset: int) -> None:
     while view:
         written = os.pwrite(file, view, offset)
         view, offset = view[written:], offset + written
+
+
+def here_by_chunk(path: Path, key: str, geometry: Geometry) -> tuple[int, ...] | None:
+    """How many cells of each chunk are here, read without the lock while another process may be writing.
+
+    None when there is no map, or when it is not whole or another build's. Raises OSError from the disk.
+    """
+    bitmap_bytes = -(-geometry.cell_count // 8)
+    try:
+        with path.open("rb") as file:
+            content = file.read(_HEADER_BYTES + bitmap_bytes)
+    except FileNotFoundError:
+        return None
+    if len(content) != _HEADER_BYTES + bitmap_bytes or content[:_HEADER_BYTES] != _header(key, geometry):
+        return None
+    bitmap = content[_HEADER_BYTES:]
+    counts = []
+    for chunk in range(geometry.chunk_count):
+        cells = geometry.chunk_cells(chunk)
+        stretch = int.from_bytes(bitmap[cells.start >> 3 : (cells.stop + 7) >> 3], "little")
+        counts.append((stretch >> (cells.start & 7) & (1 << len(cells)) - 1).bit_count())
+    return tuple(counts)

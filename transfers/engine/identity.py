@@ -1,4 +1,4 @@
-"""What a source file is at a moment: kind, size, times, inode. Compared before and after; only digests prove content."""
+"""What a source file is at a moment: kind, size, times, inode. Compared before and after; digests prove content."""
 
 from __future__ import annotations
 

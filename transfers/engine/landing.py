@@ -27,6 +27,11 @@ OPEN_FILES_AT_MOST = 64
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
+def shown(path: Path) -> str:
+    """A local path for sentences: one line of text, whatever bytes it holds."""
+    return escape(os.fsencode(path))
+
+
 class LandingError(Exception):
     """The landing cannot take the build. `str()` is the sentence to show."""
 
@@ -41,8 +46,8 @@ class LandingFull(LandingError):
 
     def __str__(self) -> str:
         return (
-            f"“{self.folder}” has {self.free_bytes:,} bytes free and {self.needed_bytes:,} more are needed. What had "
-            "arrived is kept. Free space there; the fetch then goes on where it was."
+            f"“{shown(self.folder)}” has {self.free_bytes:,} bytes free and {self.needed_bytes:,} more are needed. "
+            "What had arrived is kept. Free space there; the fetch then goes on where it was."
         )
 
 
@@ -55,9 +60,9 @@ class NameRefused(LandingError):
     reason: str
 
     def __str__(self) -> str:
-        shown = escape(self.name)
-        short = shown if len(shown) <= 80 else f"{shown[:60]}… ({len(self.name)} bytes)"
-        return f"The name “{short}” cannot be used in “{self.folder}”: {self.reason}. Nothing was fetched."
+        whole = escape(self.name)
+        short = whole if len(whole) <= 80 else f"{whole[:60]}… ({len(self.name)} bytes)"
+        return f"The name “{short}” cannot be used in “{shown(self.folder)}”: {self.reason}. Nothing was fetched."
 
 
 @dataclass(eq=False)
@@ -68,7 +73,7 @@ class LandingRefused(LandingError):
     reason: str
 
     def __str__(self) -> str:
-        return f"“{self.path}” cannot be used as a landing: {self.reason}. Nothing there was changed."
+        return f"“{shown(self.path)}” cannot be used as a landing: {self.reason}. Nothing there was changed."
 
 
 @dataclass(eq=False)
@@ -79,8 +84,8 @@ class TargetExists(LandingError):
 
     def __str__(self) -> str:
         return (
-            f"“{self.path}” exists already and is never overwritten; it was left as it is. Move it away or choose "
-            "another folder."
+            f"“{shown(self.path)}” exists already and is never overwritten; it was left as it is. Move it away or "
+            "choose another folder."
         )
 
 

@@ -111,8 +111,8 @@ class Prover:
                 build.cells.mark(cell)
         elif not wrong:
             source = build.segments.pieces(offset, 1)[0].source
-            error = SourceChanged(source, f"has other bytes in chunk {chunk} than when its digest was taken")
-            return Proof(build, chunk, finding, error=error)
+            changed = SourceChanged(source, f"has other bytes in chunk {chunk} than when its digest was taken")
+            return Proof(build, chunk, finding, error=changed)
         return Proof(build, chunk, finding, wrong, adopted=adopt)
 
     def _hash(self, build: ActiveBuild, offset: int, length: int) -> bytes:

@@ -6,6 +6,7 @@ path may also be longer than the system takes in one call, and nothing that is s
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Iterator
@@ -66,10 +67,9 @@ class Tree:
         try:
             for part in folder:
                 if make:
-                    try:
+                    # A folder that is there is what is wanted; anything else fails in the next line.
+                    with contextlib.suppress(FileExistsError):
                         os.mkdir(part, 0o700, dir_fd=at)
-                    except FileExistsError:
-                        pass  # a folder is what is wanted; anything else fails in the next line
                 below = os.open(part, _FOLDER, dir_fd=at)
                 os.close(at)
                 at = below

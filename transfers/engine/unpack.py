@@ -56,8 +56,8 @@ class UnpackDiffers(Exception):
         first = self.findings[0]
         return (
             f"{len(self.findings):,} unpacked files do not match the digests of the pack, the first of them "
-            f"“{escape(first.subject)}” ({first.message or first.outcome}). The pack itself is untouched and nothing was "
-            "published. Verify the build again, and look at the disk if it happens twice."
+            f"“{escape(first.subject)}” ({first.message or first.outcome}). The pack itself is untouched and nothing "
+            "was published. Verify the build again, and look at the disk if it happens twice."
         )
 
 

@@ -38,7 +38,7 @@ class ReadBack:
 
     @property
     def is_good(self) -> bool:
-        """True when nothing differed, was missing or could not be read, and at least one digest of the source matched."""
+        """True when nothing differed, was missing or unreadable, and at least one digest of the source matched."""
         outcomes = {finding.outcome for finding in self.findings}
         return Outcome.MATCHED in outcomes and outcomes <= {Outcome.MATCHED, Outcome.RECORDED}
 
@@ -109,7 +109,7 @@ class _Reader:
             sizes[name] = max(sizes.get(name, 0), segment.landing_offset + segment.length)
         for name, size in sizes.items():
             try:
-                found = os.stat(self._path(name), follow_symlinks=False).st_size
+                found = self._path(name).lstat().st_size
             except OSError as error:
                 self._find(CheckLevel.BUILD, name, 0, size, Outcome.MISSING, message=_why(error))
                 continue

@@ -41,9 +41,9 @@ class ContentDamaged(ContentError):
     def __str__(self) -> str:
         near = f", in or after member “{escape(self.member)}”" if self.member else ""
         return (
-            f"The content is damaged at byte {self.offset:,} of the {self.where}{near}: {self.reason}. The bytes are kept "
-            "as they arrived. If they match the source's digest the source itself is damaged: look at it there, and "
-            "build the pack anew."
+            f"The content is damaged at byte {self.offset:,} of the {self.where}{near}: {self.reason}. The bytes are "
+            "kept as they arrived. If they match the source's digest the source itself is damaged: look at it there, "
+            "and build the pack anew."
         )
 
 

@@ -89,8 +89,8 @@ def open_file(
 def _recorded(members: Sequence[FoundMember], read_bytes: int) -> Finding:
     files = sum(1 for member in members if member.sha256 is not None)
     message = (
-        f"The archive was read to its proper end: {len(members):,} members. The source gave no digests of members; those "
-        f"of {files:,} files were taken here."
+        f"The archive was read to its proper end: {len(members):,} members. The source gave no digests of members; "
+        f"those of {files:,} files were taken here."
     )
     return Finding(CheckLevel.MEMBER, b"", 0, read_bytes, None, None, Outcome.RECORDED, 0.0, message)
 
@@ -172,7 +172,7 @@ def _other_content(path: Path, compression: str, stream: ExactStream, watch: Wat
         if watch.stop():
             raise Stopped
     name = single_name(path, compression)
-    about = os.stat(path)
+    about = path.stat()
     member = FoundMember(
         name=name,
         kind="file",
@@ -202,7 +202,7 @@ def open_files(
 ) -> Opened:
     """Read every landed file of a *files* build and compare it with the list.
 
-    Folders and links of the list are not fetched in this mode: they are made by the unpack act. Raises Stopped, OSError.
+    Folders and links of the list are not fetched in this mode: the unpack act makes them. Raises Stopped, OSError.
     """
     watch = watch or Watch()
     found: list[FoundMember] = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import IO, cast
 
 import zstandard
 
@@ -98,7 +99,7 @@ def _blocks_end(file: int, at: int, size_bytes: int) -> int:
 
 
 class _Slice:
-    """A frame's bytes as a file for the decompressor."""
+    """A frame's bytes as a file for the decompressor, which calls `read` and nothing else."""
 
     def __init__(self, file: int, frame: Frame) -> None:
         self._file, self._at, self._end = file, frame.offset, frame.end
@@ -135,7 +136,7 @@ class ZstdStream:
                 raise ContentDamaged(f"the zstd frame that begins there does not decompress ({error})", at) from error
             if data:
                 return data
-            self._reader.close()
+            self._reader.close()  # type: ignore[no-untyped-call]  # the library has no annotation there
             self._reader = None
         return b""
 
@@ -151,7 +152,7 @@ class ZstdStream:
             raise WindowTooLarge(frame.window_bytes, self._limit, frame.offset)
         # The library's own check is of the same header; the walk above has compared it with the limit.
         decompressor = zstandard.ZstdDecompressor(max_window_size=max(self._limit, 1024))
-        self._reader = decompressor.stream_reader(_Slice(self._file, frame), read_size=READ_BYTES)
+        self._reader = decompressor.stream_reader(cast("IO[bytes]", _Slice(self._file, frame)), read_size=READ_BYTES)
         return True
 
     def notes(self) -> tuple[str, ...]:

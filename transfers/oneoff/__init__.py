@@ -1,0 +1,1 @@
+"""Fetching one remote file without web, broker, database or plan: `manage.py fetch`. Plain Python."""
