@@ -28,7 +28,7 @@ from calculet.lifecycle import SYSTEM, Actor, StateConflict, advance
 from calculet.people.roles import Act, require
 from inventory.connect import open_remote
 from inventory.models import Entry, Host, Resource, Scan, ScanState, SizeBasis
-from inventory.remote.base import ConnectionLost, PathMissing, PathRefused, RemoteError
+from inventory.remote.base import CommandFailed, ConnectionLost, PathMissing, PathRefused, RemoteError
 from inventory.remote.probe import ProbeReport
 from inventory.services.errors import PathAbsent
 from inventory.services.hosts import host_problem_keep
@@ -43,6 +43,7 @@ _MESSAGE_SECONDS = 10.0  # a message that was sent has had time to be taken
 _REMOVE_ENTRIES = 10_000
 _UNDER_WAY = (ScanState.QUEUED, ScanState.RUNNING)
 _GIVEN_UP = (ScanState.FAILED, ScanState.CANCELLED)
+_OF_THE_PATH = (PathMissing, PathRefused, CommandFailed)  # what is wrong with one resource, not with its host
 
 logger = logging.getLogger(__name__)
 
@@ -132,7 +133,7 @@ def _run(scan: Scan, held: Held, progress: Progress) -> None:
     except LeaseTaken:
         raise
     except RemoteError as error:
-        _fail(scan, held, str(error), is_of_host=not isinstance(error, PathMissing | PathRefused))
+        _fail(scan, held, str(error), is_of_host=not isinstance(error, _OF_THE_PATH))
     except Exception:
         logger.exception("scan %s failed by a fault of the program", scan.pk)
         sentence = (
@@ -163,6 +164,7 @@ def _collect(scan: Scan, held: Held, sorter: EntrySorter, progress: Progress) ->
     for attempt in range(TRIES):
         try:
             _collect_once(scan, held, sorter, progress)
+            sorter.settle()
             return
         except ConnectionLost:
             if attempt + 1 >= TRIES:

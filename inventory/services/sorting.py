@@ -63,6 +63,13 @@ class EntrySorter:
         """Forget everything, for a listing that begins again."""
         self._database.execute("DELETE FROM entry")
 
+    def settle(self) -> None:
+        """Call after the last entry: where a name came again as unreadable, that one counts."""
+        self._database.execute(
+            "DELETE FROM entry WHERE kind <> 'unreadable' "
+            "AND key IN (SELECT key FROM entry WHERE kind = 'unreadable')"
+        )
+
     def totals(self) -> Totals:
         """Count and add up what was kept."""
         counts = dict(self._database.execute("SELECT kind, count(*) FROM entry GROUP BY kind").fetchall())
