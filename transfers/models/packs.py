@@ -65,7 +65,8 @@ class Build(models.Model):
               needs_decision     │         │
                      │ rebuild   │         │
                      v           v         v
-                  replaced    replaced  replaced      any working state ──> failed ──> planned (a person tries again)
+                  replaced    replaced  replaced      any working state ──> failed ──> planned, fetching or received
+                                                                              (a person tries again from what is here)
 
     For *existing*, *parts* and *files*, packing means taking chunk and member digests at the source; nothing is
     written there but our own staging files.
@@ -90,7 +91,9 @@ class Build(models.Model):
         BuildState.OPENED: frozenset({BuildState.PERMITTED, BuildState.FETCHING, BuildState.REPLACED}),
         BuildState.PERMITTED: frozenset({BuildState.CLEARED, BuildState.OPENED}),
         BuildState.CLEARED: frozenset(),
-        BuildState.FAILED: frozenset({BuildState.PLANNED, BuildState.PACKED, BuildState.FETCHING, BuildState.REPLACED}),
+        BuildState.FAILED: frozenset(
+            {BuildState.PLANNED, BuildState.FETCHING, BuildState.RECEIVED, BuildState.REPLACED}
+        ),
         BuildState.REPLACED: frozenset(),
     }
 

@@ -34,8 +34,11 @@ def list_members(entry_list: EntryList) -> Iterator[Member]:
     return decode_members(zstandard.ZstdDecompressor().decompressobj().decompress(bytes(entry_list.content)))
 
 
-def build_spec(build: Build) -> BuildSpec:
-    """Everything the engine must know to fetch or read back a packed build; chunks and digests come from the rows."""
+def build_spec(build: Build, *, from_rows: bool = True) -> BuildSpec:
+    """Everything the engine must know to fetch or read back a build.
+
+    Chunks and digests come from the rows; while it is being packed there are none, and the cut is made afresh.
+    """
     folder, key = build_folder(build), build_key(build)
     name = build.archive_name.encode("utf-8", "surrogateescape")
     if build.mode == Mode.FILES:
@@ -61,7 +64,7 @@ def build_spec(build: Build) -> BuildSpec:
             name=name,
             chunk_bytes=build.chunk_bytes,
         )
-    return replace(spec, chunks=_chunks(build))
+    return replace(spec, chunks=_chunks(build)) if from_rows else spec
 
 
 def _chunks(build: Build) -> tuple[ChunkSpec, ...]:

@@ -1,0 +1,76 @@
+"""What there is to do now. The tick and the links ask here; pages do as well, so that they show the same."""
+
+from __future__ import annotations
+
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+
+from inventory.models import Host
+from transfers.models import Build, BuildState, RevisionState, Unpack, UnpackState
+
+PACKING_AT_ONCE = 2  # builds of one host that are made at the same time
+
+
+def builds_in_force() -> QuerySet[Build]:
+    """Builds of packs that the plan in force names, in execution order; replaced ones are left out."""
+    return (
+        Build.objects.filter(pack__items__revision__state=RevisionState.APPROVED)
+        .exclude(state=BuildState.REPLACED)
+        .select_related("pack__plan__host", "landing", "entry_list", "member_list")
+        .order_by("pack__position", "pack__name", "number")
+    )
+
+
+def _is_due() -> Q:
+    return Q(not_before__isnull=True) | Q(not_before__lte=timezone.now())
+
+
+def _is_free() -> Q:
+    return Q(pack__is_paused=False, pack__on_hold=False)
+
+
+def builds_to_pack() -> list[Build]:
+    """Builds whose packing should be begun or looked after, at most a few of a host at once."""
+    chosen: list[Build] = []
+    by_host: dict[int, int] = {}
+    going = builds_in_force().filter(state=BuildState.PACKING)
+    waiting = builds_in_force().filter(_is_free(), state=BuildState.PLANNED)
+    for build in [*going, *waiting]:
+        host_id = build.pack.plan.host_id
+        by_host[host_id] = by_host.get(host_id, 0) + 1
+        is_begun = build.state == BuildState.PACKING
+        if (is_begun or by_host[host_id] <= PACKING_AT_ONCE) and _due(build):
+            chosen.append(build)
+    return chosen
+
+
+def _due(build: Build) -> bool:
+    return build.not_before is None or build.not_before <= timezone.now()
+
+
+def builds_to_fetch(host: Host) -> QuerySet[Build]:
+    """Builds that the host's link should bring now, in execution order."""
+    return builds_in_force().filter(
+        _is_free(), pack__plan__host=host, state__in=[BuildState.PACKED, BuildState.FETCHING]
+    )
+
+
+def hosts_to_link() -> list[Host]:
+    """Hosts whose link has something to bring."""
+    fetchable = builds_in_force().filter(_is_free(), state__in=[BuildState.PACKED, BuildState.FETCHING])
+    return list(Host.objects.filter(pk__in=fetchable.values("pack__plan__host")))
+
+
+def is_more_expected(host: Host) -> bool:
+    """True while packs of the host are being made, so that its lanes need not be dialled anew."""
+    return builds_in_force().filter(_is_free(), pack__plan__host=host, state=BuildState.PACKING).exists()
+
+
+def builds_in_state(state: str) -> QuerySet[Build]:
+    """Builds that wait for the next local step, whatever the plan in force says by now: their bytes are here."""
+    return Build.objects.filter(_is_due(), state=state).order_by(F("pack__position"), "pk")
+
+
+def unpacks_to_run() -> QuerySet[Unpack]:
+    """Unpack acts that are asked for or were cut off."""
+    return Unpack.objects.filter(state__in=[UnpackState.QUEUED, UnpackState.RUNNING]).order_by("requested_at")

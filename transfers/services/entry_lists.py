@@ -1,0 +1,233 @@
+"""From rules to the explicit list: what a pack carries is decided here, on the scan, and nowhere else."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import zstandard
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from inventory.models import Entry, Resource
+from inventory.remote.names import escape
+from inventory.selectors import latest_scan
+from transfers.engine.members import encode_members
+from transfers.engine.types import Member
+from transfers.models import EntryList, Item, Mode
+from transfers.rules import RuleError, Rules
+from transfers.selectors.specs import list_members
+
+SAMPLE_NAMES = 20
+_PACKABLE = {Entry.Kind.FILE, Entry.Kind.FOLDER, Entry.Kind.LINK}
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What the rules of an item come to. Names in samples are escaped; bytes are those of files."""
+
+    file_count: int
+    entry_count: int
+    total_bytes: int
+    excluded_count: int
+    excluded_bytes: int
+    warnings: tuple[str, ...]
+    included_sample: tuple[str, ...]
+    excluded_sample: tuple[str, ...]
+
+
+@dataclass
+class _Sorted:
+    """The entries of an item's resources, sorted into those that are in and those that are out."""
+
+    members: dict[bytes, Member] = field(default_factory=dict)
+    excluded_count: int = 0
+    excluded_bytes: int = 0
+    excluded_sample: list[str] = field(default_factory=list)
+    special: dict[str, int] = field(default_factory=dict)
+    unused_rules: list[str] | None = None
+
+
+def item_evaluate(item: Item) -> tuple[list[Member], Preview]:
+    """Evaluate an item's rules on the latest scans of its resources; writes nothing.
+
+    Raises ValidationError: no resource, a resource without a finished scan, a pattern that means nothing, or content
+    that the mode can't carry.
+    """
+    resources = list(item.resources.order_by("pk"))
+    if not resources:
+        raise ValidationError(_("Pack “%(pack)s” names no resource. Choose at least one.") % {"pack": item.pack.name})
+    sorting = _Sorted()
+    for resource in resources:
+        _sort_resource(item, resource, sorting)
+    members = _in_order(item.mode, sorting.members.values())
+    _check_mode(item, members)
+    files = [member for member in members if member.kind == "file"]
+    preview = Preview(
+        file_count=len(files),
+        entry_count=len(members),
+        total_bytes=sum(member.size_bytes for member in files),
+        excluded_count=sorting.excluded_count,
+        excluded_bytes=sorting.excluded_bytes,
+        warnings=(*_warnings(item, sorting), *_overlaps(item, members)),
+        included_sample=tuple(escape(b"/" + member.name) for member in _spread(files)),
+        excluded_sample=tuple(sorting.excluded_sample),
+    )
+    return members, preview
+
+
+def _sort_resource(item: Item, resource: Resource, sorting: _Sorted) -> None:
+    if not resource.path.raw:
+        raise ValidationError(
+            _("“%(name)s” has no path on the host, so nothing of it can be packed. Give it one first.")
+            % {"name": resource.name}
+        )
+    scan = latest_scan(resource)
+    if scan is None:
+        raise ValidationError(
+            _("“%(name)s” was not scanned yet, so nobody knows what is in it. Scan it, then preview again.")
+            % {"name": resource.name}
+        )
+    try:
+        rules = Rules(item.include_rules, item.exclude_rules)
+    except RuleError as error:
+        raise ValidationError(str(error)) from error
+    top = scan.root.raw.strip(b"/")
+    held_back: list[Member] = []  # folders that no include pattern covers: in, if something below them is
+    is_single = not scan.folders
+    for entry in scan.entries.order_by("position").iterator(chunk_size=5000):
+        name = entry.name.raw
+        full = b"/".join(part for part in (top, name) if part)
+        if not full:
+            continue
+        ruled_name = top.rpartition(b"/")[2] if is_single else name
+        is_folder = entry.kind == Entry.Kind.FOLDER
+        is_in = rules.is_in(ruled_name, is_folder=is_folder)
+        if entry.kind not in _PACKABLE:
+            if is_in:
+                sorting.special[entry.kind] = sorting.special.get(entry.kind, 0) + 1
+            continue
+        member = _member(entry, full)
+        if is_in:
+            while held_back and not full.startswith(held_back[-1].name + b"/"):
+                held_back.pop()
+            for folder in held_back:
+                sorting.members.setdefault(folder.name, folder)
+            held_back.clear()
+            sorting.members.setdefault(full, member)
+        elif is_folder:
+            while held_back and not full.startswith(held_back[-1].name + b"/"):
+                held_back.pop()
+            held_back.append(member)
+        else:
+            _leave_out(sorting, member)
+    sorting.unused_rules = [
+        text for text in rules.unused if sorting.unused_rules is None or text in sorting.unused_rules
+    ]
+
+
+def _leave_out(sorting: _Sorted, member: Member) -> None:
+    sorting.excluded_count += 1
+    sorting.excluded_bytes += member.size_bytes
+    if len(sorting.excluded_sample) < SAMPLE_NAMES:
+        sorting.excluded_sample.append(escape(b"/" + member.name))
+
+
+def _member(entry: Entry, full: bytes) -> Member:
+    return Member(
+        name=full,
+        kind=entry.kind,
+        size_bytes=entry.size_bytes if entry.kind == Entry.Kind.FILE else 0,
+        mtime_ns=entry.mtime_ns,
+        mode=entry.mode,
+        link_target=entry.link_target.raw,
+    )
+
+
+def _in_order(mode: str, members: Iterable[Member]) -> list[Member]:
+    """By name, part by part, so that a folder comes before its content; parts by number, as `split` made them."""
+    found = list(members)
+    if mode == Mode.PARTS:
+        return sorted(found, key=lambda member: [_number(part) for part in re.split(rb"(\d+)", member.name)])
+    return sorted(found, key=lambda member: member.name.split(b"/"))
+
+
+def _number(part: bytes) -> tuple[int, int, bytes]:
+    return (1, int(part), b"") if part.isdigit() else (0, 0, part)
+
+
+def _check_mode(item: Item, members: Sequence[Member]) -> None:
+    files = [member for member in members if member.kind == "file"]
+    if not members:
+        raise ValidationError(
+            _("Pack “%(pack)s” would be empty: the rules leave everything out. Change them.") % {"pack": item.pack.name}
+        )
+    if item.mode == Mode.EXISTING and len(files) != 1:
+        raise ValidationError(
+            _(
+                "Pack “%(pack)s” is to carry one archive that exists, and its rules name %(count)s files. Name exactly "
+                "one, or choose another mode."
+            )
+            % {"pack": item.pack.name, "count": len(files)}
+        )
+    if item.mode in (Mode.PARTS, Mode.FILES) and not files:
+        raise ValidationError(
+            _("Pack “%(pack)s” names no file, and this mode carries files only. Change the rules or the mode.")
+            % {"pack": item.pack.name}
+        )
+
+
+def _warnings(item: Item, sorting: _Sorted) -> Iterator[str]:
+    for text in sorting.unused_rules or []:
+        yield _("The rule “%(rule)s” matches nothing.") % {"rule": text}
+    for kind, count in sorted(sorting.special.items()):
+        yield ngettext(
+            "%(count)s entry of the kind “%(kind)s” cannot be packed and is left out.",
+            "%(count)s entries of the kind “%(kind)s” cannot be packed and are left out.",
+            count,
+        ) % {"count": count, "kind": Entry.Kind(kind).label}
+
+
+def _overlaps(item: Item, members: Sequence[Member]) -> Iterator[str]:
+    """Entries that another pack of the same revision carries as well."""
+    names = {member.name: member.size_bytes for member in members if member.kind == "file"}
+    others = item.revision.items.exclude(pk=item.pk).exclude(entry_list=None).select_related("pack", "entry_list")
+    for other in others:
+        if other.entry_list is None:
+            continue
+        same = [member for member in list_members(other.entry_list) if member.name in names and member.kind == "file"]
+        if same:
+            yield ngettext(
+                "Pack “%(pack)s” carries %(count)s of these files as well (%(bytes)s bytes).",
+                "Pack “%(pack)s” carries %(count)s of these files as well (%(bytes)s bytes).",
+                len(same),
+            ) % {
+                "pack": other.pack.name,
+                "count": f"{len(same):,}",
+                "bytes": f"{sum(names[member.name] for member in same):,}",
+            }
+
+
+def _spread(files: Sequence[Member]) -> Sequence[Member]:
+    """Some names from the whole of the list, not only from its beginning."""
+    return files[:: max(1, -(-len(files) // SAMPLE_NAMES))]
+
+
+def entry_list_store(members: Sequence[Member]) -> EntryList:
+    """Keep a list under its digest, once. Call it inside a transaction."""
+    content = b"".join(encode_members(members))
+    digest = hashlib.sha256(content).hexdigest()
+    files = [member for member in members if member.kind == "file"]
+    made, _is_new = EntryList.objects.get_or_create(
+        digest=digest,
+        defaults={
+            "entry_count": len(members),
+            "file_count": len(files),
+            "total_bytes": sum(member.size_bytes for member in files),
+            "content": zstandard.ZstdCompressor(level=3).compress(content),
+        },
+    )
+    return made

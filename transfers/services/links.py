@@ -1,0 +1,76 @@
+"""A host's link: one worker at a time brings what the plan asks for."""
+
+from __future__ import annotations
+
+import logging
+
+from django.db import transaction
+from django.utils import timezone
+
+from calculet.leases.services import Held, LeaseTaken, lease_acquire, lease_hold, lease_release, lease_request_stop
+from inventory.connect import open_remote
+from inventory.models import Host
+from inventory.remote.base import RemoteError
+from transfers.engine.clock import SystemClock
+from transfers.engine.linkstate import LinkLimits
+from transfers.engine.runner import run_link
+from transfers.engine.types import LeaseLost, LinkSummary
+from transfers.ledger import SAMPLES_KEPT, RowLedger
+from transfers.models import GoodputSample, LinkStatus
+
+log = logging.getLogger(__name__)
+
+
+def link_lease_name(host_id: int) -> str:
+    """The lease of a host's link."""
+    return f"host:{host_id}"
+
+
+def link_stop(host_id: int) -> None:
+    """Ask the link to end at the next range border, as a worker's shutdown does."""
+    lease_request_stop(name=link_lease_name(host_id))
+
+
+def link_run(host_id: int) -> LinkSummary | None:
+    """Fetch until there is no work, a stop, or an error that stands. Safe to run twice: the lease decides."""
+    held = lease_acquire(name=link_lease_name(host_id))
+    if held is None:
+        return None
+    try:
+        host = Host.objects.filter(pk=host_id).first()
+        return _run(host, held) if host is not None else None
+    finally:
+        lease_release(held)
+
+
+def _run(host: Host, held: Held) -> LinkSummary | None:
+    GoodputSample.objects.filter(host=host, at__lt=timezone.now() - SAMPLES_KEPT).delete()
+    try:
+        remote = open_remote(host)
+        try:
+            limits = LinkLimits(no_data_seconds=float(host.no_data_timeout_seconds))
+            summary = run_link(remote, RowLedger(host, held), SystemClock(), limits=limits)
+        finally:
+            remote.close()
+    except LeaseLost:
+        log.info("The link of %s was taken over by another worker; this one ends.", host)
+        return None
+    except RemoteError as error:
+        log.warning("The link of %s ended: %s", host, error)
+        _note_end(host, held, str(error))
+        return None
+    _note_end(host, held, "")
+    return summary
+
+
+def _note_end(host: Host, held: Held, problem: str) -> None:
+    """Say how the link ended, unless another worker has it by now."""
+    try:
+        with transaction.atomic():
+            lease_hold(held)
+            Host.objects.filter(pk=host.pk).update(problem=problem)
+            LinkStatus.objects.filter(host=host).update(
+                at=timezone.now(), bytes_per_second=0.0, lanes=[], problem=problem
+            )
+    except LeaseTaken:
+        return

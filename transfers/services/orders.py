@@ -1,0 +1,88 @@
+"""What operators order at any time, outside any approval: order, pause, hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from calculet.audit import services as audit
+from calculet.lifecycle import Actor
+from calculet.people.roles import Act, require
+from transfers.models import Pack, Plan
+
+
+class OrderStale(Exception):
+    """Somebody else changed the order since this page was loaded."""
+
+    def __str__(self) -> str:
+        return _("Somebody changed the order in the meantime. Nothing was changed; here is the order as it is now.")
+
+
+def pack_pause(*, pack: Pack, actor: Actor) -> None:
+    """Let a pack get no new range; what came stays. Takes effect within three seconds. Raises NotAllowed."""
+    require(actor.user, Act.PAUSE)
+    _switch(pack, "is_paused", on=True, act="pack.pause", actor=actor)
+
+
+def pack_resume(*, pack: Pack, actor: Actor) -> None:
+    """Let a paused pack go on. Raises NotAllowed."""
+    require(actor.user, Act.PAUSE)
+    _switch(pack, "is_paused", on=False, act="pack.resume", actor=actor)
+
+
+def pack_hold(*, pack: Pack, reason: str, actor: Actor) -> None:
+    """Keep a pack back until a person releases it, and say why. Raises NotAllowed, ValidationError."""
+    require(actor.user, Act.PAUSE)
+    if not reason.strip():
+        raise ValidationError(_("Say why the pack is held, so that others know what it waits for."))
+    _switch(pack, "on_hold", on=True, act="pack.hold", actor=actor, reason=reason.strip())
+
+
+def pack_release(*, pack: Pack, actor: Actor) -> None:
+    """End a pack's hold. Raises NotAllowed."""
+    require(actor.user, Act.PAUSE)
+    _switch(pack, "on_hold", on=False, act="pack.release", actor=actor, reason="")
+
+
+def _switch(pack: Pack, switch: str, *, on: bool, act: str, actor: Actor, reason: str | None = None) -> None:
+    """Set a switch with an event; nothing happens when it stands there already."""
+    with transaction.atomic():
+        now = Pack.objects.select_for_update().get(pk=pack.pk)
+        if getattr(now, switch) == on and (reason is None or reason == now.hold_reason):
+            return
+        values: dict[str, object] = {switch: on}
+        if reason is not None:
+            values["hold_reason"] = reason
+        Pack.objects.filter(pk=pack.pk).update(**values)
+        audit.record(act=act, actor=actor, subject=now, detail={"reason": reason} if reason else None)
+    for name, value in values.items():
+        setattr(pack, name, value)
+
+
+def packs_reorder(*, plan: Plan, pack_ids: Sequence[int], seen_ids: Sequence[int], actor: Actor) -> None:
+    """Give the packs of a plan a new execution order; it takes effect within three seconds.
+
+    `seen_ids` is the order that the person saw. Raises NotAllowed, OrderStale, ValidationError.
+    """
+    require(actor.user, Act.ORDER)
+    if sorted(pack_ids) != sorted(seen_ids) or len(set(pack_ids)) != len(pack_ids):
+        raise ValidationError(_("The new order must name each pack exactly once. Nothing was changed."))
+    with transaction.atomic():
+        Plan.objects.select_for_update().get(pk=plan.pk)
+        packs = {pack.pk: pack for pack in plan.packs.select_for_update()}
+        now = sorted(packs, key=lambda key: (packs[key].position, packs[key].name))
+        if list(seen_ids) != [key for key in now if key in set(seen_ids)] or not set(seen_ids) <= set(packs):
+            raise OrderStale
+        if list(pack_ids) == list(seen_ids):
+            return
+        # Packs that the page did not show keep their places; the shown ones are dealt out anew among theirs.
+        places = iter(pack_ids)
+        order = [next(places) if key in set(seen_ids) else key for key in now]
+        for position, key in enumerate(order, 1):
+            packs[key].position = position
+        Pack.objects.bulk_update(packs.values(), ["position"])
+        detail = {"before": [packs[key].name for key in now], "after": [packs[key].name for key in order]}
+        audit.record(act="pack.reorder", actor=actor, subject=plan, host=plan.host, detail=detail)

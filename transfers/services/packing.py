@@ -1,0 +1,277 @@
+"""Packing on the host: from an approved list to a packed build with its digests, in steps that may be repeated."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from calculet.leases.services import Held, LeaseTaken, lease_acquire, lease_beat, lease_hold, lease_release
+from calculet.lifecycle import SYSTEM, advance
+from inventory.connect import installation_marker, open_remote
+from inventory.remote.base import CommandFailed, PermanentError, Remote, TransientError
+from inventory.remote.jobs import JobState, poll_job, start_job
+from inventory.remote.names import RemoteName, escape
+from inventory.remote.probe import ProbeReport
+from inventory.remote.shell import quote
+from inventory.remote.staging import ensure_staging
+from transfers.engine.geometry import SegmentMap
+from transfers.engine.packing import (
+    SourceDigests,
+    StagingPlaces,
+    archive_bytes_at_most,
+    compare_look,
+    digest_script,
+    names_list,
+    need_space,
+    pack_script,
+    read_look,
+    read_member_digests,
+    read_source_digests,
+    read_tar_complaints,
+    sample_of,
+    take_sample,
+)
+from transfers.engine.types import BuildSpec, Deviation, Member
+from transfers.models import Build, BuildState, Chunk, Compression, Mode
+from transfers.selectors.specs import build_key, build_spec, list_members
+from transfers.services.archive_names import archive_name
+from transfers.services.builds import DEVIATIONS_KEPT, build_lease_name
+from transfers.services.entry_lists import entry_list_store
+
+TURN_SECONDS = 45.0  # a worker stays with one build no longer than this; the next tick goes on
+POLL_SECONDS = 1.0
+PAUSE_AT_MOST_SECONDS = 60
+
+
+def pack_run(build_id: int) -> None:
+    """Take a build one turn further towards *packed*. Safe to run twice; gone or not due: nothing happens."""
+    held = lease_acquire(name=build_lease_name(build_id))
+    if held is None:
+        return
+    try:
+        build = Build.objects.select_related("pack__plan__host", "landing", "entry_list").filter(pk=build_id).first()
+        if build is not None and build.state in (BuildState.PLANNED, BuildState.PACKING):
+            _turn(build, held)
+    except LeaseTaken:
+        return
+    finally:
+        lease_release(held)
+
+
+def _turn(build: Build, held: Held) -> None:
+    host = build.pack.plan.host
+    if build.state == BuildState.PLANNED:
+        with transaction.atomic():
+            lease_hold(held)
+            advance(build, BuildState.PACKING, act="build.pack", actor=SYSTEM, problem="", not_before=None)
+    try:
+        remote = open_remote(host)
+        try:
+            _Packing(remote, build, held).run()
+        finally:
+            remote.close()
+    except TransientError as error:
+        _wait(build, held, error)
+    except PermanentError as error:
+        _fail(build, held, str(error))
+
+
+def _wait(build: Build, held: Held, error: TransientError) -> None:
+    """Keep the state, say why it waits, and try again later, each time a little later."""
+    seconds = min(PAUSE_AT_MOST_SECONDS, 2 ** min(build.attempts + 1, 10))
+    with transaction.atomic():
+        lease_hold(held)
+        Build.objects.filter(pk=build.pk).update(
+            problem=str(error), not_before=timezone.now() + timedelta(seconds=seconds)
+        )
+
+
+def _fail(build: Build, held: Held, sentence: str) -> None:
+    with transaction.atomic():
+        lease_hold(held)
+        advance(build, BuildState.FAILED, act="build.fail", actor=SYSTEM, detail={"why": sentence}, problem=sentence)
+
+
+class _Packing:
+    """One turn with one build on one connection."""
+
+    def __init__(self, remote: Remote, build: Build, held: Held) -> None:
+        self._remote, self._build, self._held = remote, build, held
+        self._host = build.pack.plan.host
+        self._places = StagingPlaces(self._host.staging_path, build_key(build), build.attempts)
+        self._members = list(list_members(build.entry_list))
+        self._until = time.monotonic() + TURN_SECONDS
+
+    def run(self) -> None:
+        """Do what is left, as far as the turn allows. Raises RemoteError, LeaseTaken."""
+        build = self._build
+        ensure_staging(self._remote, self._host.staging_path, installation_marker())
+        is_begun = not self._is_new(self._places.job("pack" if build.mode == Mode.ARCHIVE else "digest"))
+        if build.size_bytes is None and not is_begun:
+            self._upload_lists()
+        if build.mode == Mode.ARCHIVE and build.size_bytes is None:
+            if build.compression == Compression.UNDECIDED:
+                self._decide_compression()
+            if not self._work("pack", pack_script(self._places, is_compressed=self._is_compressed)):
+                return
+            self._note_archive()
+        elif build.size_bytes is None:
+            self._note_files()
+        spec = build_spec(build, from_rows=False)
+        pieces = SegmentMap(spec.segments)
+        by_chunk = [pieces.pieces(chunk.offset, chunk.length) for chunk in spec.chunks]
+        if self._work("digest", digest_script(self._places, by_chunk, with_members=self._takes_members)):
+            self._finish(spec)
+
+    @property
+    def _is_compressed(self) -> bool:
+        return self._build.compression == Compression.ZSTD
+
+    @property
+    def _takes_members(self) -> bool:
+        return self._build.mode in (Mode.ARCHIVE, Mode.FILES)
+
+    def _upload_lists(self) -> None:
+        self._remote.write_file(self._places.list_of("names"), names_list(self._members))
+        self._remote.write_file(self._places.list_of("files"), names_list(self._members, files_only=True))
+
+    def _decide_compression(self) -> None:
+        """Ask the host what zstd makes of a sample; nothing is asked where there is no zstd."""
+        probe = ProbeReport.from_json(self._host.probe) if self._host.probe else None
+        if probe is not None and not probe.has_zstd:
+            pays, note = False, _("The host has no zstd; a plain .tar is made.")
+        else:
+            self._remote.write_file(self._places.list_of("sample"), names_list(sample_of(self._members)))
+            result = take_sample(self._remote, self._places)
+            pays, note = result.pays, str(result)
+        self._save(compression=Compression.ZSTD if pays else Compression.NONE, compression_note=note)
+
+    def _work(self, stage: str, script: bytes) -> bool:
+        """Start the detached job or find it again, and look until it is done (True) or the turn is over (False).
+
+        Raises CommandFailed when the job ended badly, and when its process is gone without a word.
+        """
+        folder = self._places.job(stage)
+        if stage == "pack" and self._is_new(folder):
+            need_space(self._remote, self._host.staging_path, archive_bytes_at_most(self._members))
+        start_job(self._remote, folder, script)
+        while True:
+            state = poll_job(self._remote, folder)
+            if state.phase == "done":
+                return True
+            if state.phase != "running":
+                raise CommandFailed(f"{stage} {self._build.pack.name}", state.status or 0, _ending(state))
+            if lease_beat(self._held) or time.monotonic() > self._until:
+                return False
+            time.sleep(POLL_SECONDS)
+
+    def _is_new(self, folder: RemoteName) -> bool:
+        return self._remote.run(b"[ -d %b ]" % quote(folder.raw), step="look for the job").status != 0
+
+    def _save(self, **fields: object) -> None:
+        with transaction.atomic():
+            lease_hold(self._held)
+            Build.objects.filter(pk=self._build.pk).update(**fields)
+        for name, value in fields.items():
+            setattr(self._build, name, value)
+
+    def _archive_name(self, *, is_compressed: bool) -> str:
+        return archive_name(self._build.pack.name, self._build.mode, self._members, is_compressed=is_compressed)
+
+    def _note_archive(self) -> None:
+        path = self._places.archive(is_compressed=self._is_compressed)
+        stat = self._remote.stat(path)
+        self._save(
+            source_path=path,
+            archive_name=self._archive_name(is_compressed=self._is_compressed),
+            size_bytes=stat.size_bytes,
+            job_folder=self._places.job("pack"),
+        )
+
+    def _note_files(self) -> None:
+        """Files, an existing archive or parts: the list says what will be fetched; nothing is made there."""
+        files = [member for member in self._members if member.kind == "file"]
+        self._save(
+            source_path=RemoteName(b"/" + files[0].name) if self._build.mode == Mode.EXISTING else RemoteName(b""),
+            archive_name=self._archive_name(is_compressed=False),
+            compression=Compression.NONE,
+            size_bytes=sum(member.size_bytes for member in files),
+            job_folder=self._places.job("digest"),
+        )
+
+    def _finish(self, spec: BuildSpec) -> None:
+        """Read what the jobs left, name deviations, and move on."""
+        digest_job = self._places.job("digest")
+        look = read_look(self._remote, digest_job)
+        digests = read_member_digests(self._remote, digest_job) if self._takes_members else None
+        found, deviations = compare_look(self._members, look, digests)
+        chunks: SourceDigests | None = None
+        try:
+            chunks = read_source_digests(self._remote, digest_job, len(spec.chunks))
+        except CommandFailed:
+            if not deviations:
+                raise
+        is_unexplained = self._build.mode == Mode.ARCHIVE and not deviations
+        if is_unexplained and (said := read_tar_complaints(self._remote, self._places.job("pack"))):
+            raise CommandFailed("tar", 2, said)
+        self._record(spec, found, deviations, chunks)
+
+    def _record(
+        self, spec: BuildSpec, found: Sequence[Member], deviations: Sequence[Deviation], chunks: SourceDigests | None
+    ) -> None:
+        build = self._build
+        rows = [
+            Chunk(build=build, index=c.index, offset=c.offset, length=c.length, sha256=chunks.chunks[c.index])
+            for c in spec.chunks
+            if chunks is not None
+        ]
+        fields: dict[str, object] = {
+            "sha256": chunks.whole.hex() if chunks is not None else "",
+            "deviations": [
+                {"name": escape(one.name), "what": one.what, "detail": one.detail}
+                for one in deviations[:DEVIATIONS_KEPT]
+            ],
+            "packed_at": timezone.now(),
+            "problem": _named(deviations),
+        }
+        to = BuildState.NEEDS_DECISION if deviations else BuildState.PACKED
+        detail = {
+            "bytes": build.size_bytes,
+            "sha256": fields["sha256"],
+            "chunks": len(rows),
+            "deviations": len(deviations),
+        }
+        with transaction.atomic():
+            lease_hold(self._held)
+            if self._takes_members:
+                fields["member_list"] = entry_list_store(found)
+            build.chunks.all().delete()
+            Chunk.objects.bulk_create(rows, batch_size=1000)
+            advance(
+                build, to, act="build.packed", actor=SYSTEM, detail={**detail, "deviations": len(deviations)}, **fields
+            )
+
+
+def _named(deviations: Sequence[Deviation]) -> str:
+    """The sentence for a build whose source is not what was previewed; empty when it is."""
+    if not deviations:
+        return ""
+    first = deviations[0]
+    return _(
+        "%(count)s entries at the source are not what was previewed; the first is “%(name)s” (%(what)s: %(detail)s). "
+        "What was packed is kept. A second person accepts these deviations, or the pack is made anew."
+    ) % {"count": f"{len(deviations):,}", "name": escape(first.name), "what": first.what, "detail": first.detail}
+
+
+def _ending(state: JobState) -> str:
+    log = state.log.decode("utf-8", "backslashreplace").strip()
+    if state.phase == "lost":
+        return _("its process is gone without a word (killed, or the host was restarted); try again %(log)s") % {
+            "log": log
+        }
+    return log

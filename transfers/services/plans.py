@@ -1,0 +1,300 @@
+"""Plans: drafts and their items, proposing a revision, and another person's decision on its digest."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_slug
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from calculet.audit import services as audit
+from calculet.audit.chain import canonical_json
+from calculet.lifecycle import Actor, advance
+from calculet.people.models import Person
+from calculet.people.roles import Act, require
+from inventory.models import Host, Resource
+from transfers.engine.types import CHUNK_BYTES
+from transfers.models import Approval, Decision, Item, Mode, Pack, Plan, Revision, RevisionState
+from transfers.rules import RuleError, Rules
+from transfers.services.builds import builds_create
+from transfers.services.entry_lists import Preview, entry_list_store, item_evaluate
+
+LARGEST_CHUNK_BYTES = 1024 * 2**20
+
+
+def draft_start(*, host: Host, actor: Actor, note: str = "") -> Revision:
+    """The plan's open draft; a new one begins as a copy of the revision in force. Raises NotAllowed."""
+    require(actor.user, Act.PLAN_EDIT)
+    with transaction.atomic():
+        plan, _is_new = Plan.objects.get_or_create(host=host)
+        Plan.objects.select_for_update().get(pk=plan.pk)
+        draft = plan.revisions.filter(state=RevisionState.DRAFT).first()
+        if draft is not None:
+            return draft
+        latest = plan.revisions.order_by("-number").first()
+        draft = Revision.objects.create(
+            plan=plan, number=latest.number + 1 if latest else 1, author=_author(actor), note=note
+        )
+        base = plan.revisions.filter(state=RevisionState.APPROVED).first()
+        for item in base.items.order_by("position") if base else ():
+            resources = list(item.resources.all())
+            item.pk, item.revision, item._state.adding = None, draft, True
+            item.save()
+            item.resources.set(resources)
+        audit.record(act="plan.draft", actor=actor, subject=draft, detail={"copy of": base.number if base else None})
+    return draft
+
+
+def _author(actor: Actor) -> Person:
+    if actor.user is None:
+        raise ValidationError(_("A plan needs an author who is a person, so that another one can approve it."))
+    return actor.user
+
+
+def item_set(
+    *,
+    revision: Revision,
+    pack_name: str,
+    mode: str,
+    resources: Sequence[Resource],
+    include_rules: Sequence[str],
+    exclude_rules: Sequence[str],
+    actor: Actor,
+    chunk_bytes: int = CHUNK_BYTES,
+    aim: str = "",
+) -> Item:
+    """Put a pack into a draft, or change what it carries there. Its list is made anew by the next preview.
+
+    Raises NotAllowed, ValidationError (a sentence for each thing that is wrong).
+    """
+    require(actor.user, Act.PLAN_EDIT)
+    include, exclude = _patterns(include_rules), _patterns(exclude_rules)
+    _check_item(revision, pack_name, mode, resources, include, exclude, chunk_bytes)
+    with transaction.atomic():
+        _need_draft(revision)
+        plan = revision.plan
+        pack = plan.packs.filter(name=pack_name).first()
+        if pack is None:
+            last = plan.packs.order_by("-position").values_list("position", flat=True).first()
+            pack = Pack.objects.create(plan=plan, name=pack_name, aim=aim, position=(last or 0) + 1)
+        elif aim and aim != pack.aim:
+            pack.aim = aim
+            pack.save(update_fields=["aim"])
+        values: dict[str, Any] = {
+            "mode": mode,
+            "include_rules": include,
+            "exclude_rules": exclude,
+            "chunk_bytes": chunk_bytes,
+            "entry_list": None,
+            "excluded_count": 0,
+            "excluded_bytes": 0,
+            "warnings": [],
+        }
+        item, _is_new = Item.objects.update_or_create(
+            revision=revision, pack=pack, defaults=values, create_defaults={**values, "position": pack.position}
+        )
+        item.resources.set(resources)
+        detail = {"mode": mode, "include": include, "exclude": exclude, "resources": [one.name for one in resources]}
+        audit.record(act="plan.item", actor=actor, subject=item, host=plan.host, detail=detail)
+    return item
+
+
+def _patterns(lines: Sequence[str]) -> list[str]:
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _check_item(
+    revision: Revision,
+    pack_name: str,
+    mode: str,
+    resources: Sequence[Resource],
+    include: list[str],
+    exclude: list[str],
+    chunk_bytes: int,
+) -> None:
+    wrong: dict[str, str] = {}
+    try:
+        validate_slug(pack_name)
+    except ValidationError:
+        wrong["pack_name"] = _("A pack's name may hold letters, digits, “-” and “_” only; it names a folder at home.")
+    if len(pack_name) > 100:
+        wrong["pack_name"] = _("A pack's name may be 100 characters long at most.")
+    if mode not in Mode.values:
+        wrong["mode"] = _("“%(mode)s” is no mode. Choose one of: %(modes)s.") % {
+            "mode": mode,
+            "modes": ", ".join(Mode.values),
+        }
+    if not resources:
+        wrong["resources"] = _("Choose at least one resource.")
+    for resource in resources:
+        if resource.host_id != revision.plan.host_id:
+            wrong["resources"] = _("“%(name)s” lies on another host.") % {"name": resource.name}
+    try:
+        Rules(include, exclude)
+    except RuleError as error:
+        wrong["include_rules"] = str(error)
+    if not 2**20 <= chunk_bytes <= LARGEST_CHUNK_BYTES or chunk_bytes % 2**20:
+        wrong["chunk_bytes"] = _("A chunk has a whole number of MiB, from 1 to 1024.")
+    if wrong:
+        raise ValidationError(wrong)
+
+
+def _need_draft(revision: Revision) -> None:
+    """Lock the revision and see that its content may still change. Raises ValidationError."""
+    now = Revision.objects.select_for_update().get(pk=revision.pk)
+    if now.state != RevisionState.DRAFT:
+        raise ValidationError(
+            _("Revision %(number)s is %(state)s and can't be changed any more. Nothing was changed; start a new draft.")
+            % {"number": now.number, "state": now.get_state_display()}
+        )
+
+
+def item_remove(*, item: Item, actor: Actor) -> None:
+    """Take a pack out of a draft. What was fetched of it stays. Raises NotAllowed, ValidationError."""
+    require(actor.user, Act.PLAN_EDIT)
+    with transaction.atomic():
+        _need_draft(item.revision)
+        detail = {"pack": item.pack.name}
+        revision, host = item.revision, item.revision.plan.host
+        item.delete()
+        audit.record(act="plan.item_remove", actor=actor, subject=revision, host=host, detail=detail)
+
+
+def item_preview(*, item: Item, actor: Actor) -> Preview:
+    """Evaluate an item's rules on the scan and keep the explicit list with it. Raises NotAllowed, ValidationError."""
+    require(actor.user, Act.PLAN_EDIT)
+    members, preview = item_evaluate(item)
+    with transaction.atomic():
+        _need_draft(item.revision)
+        item.entry_list = entry_list_store(members)
+        item.excluded_count, item.excluded_bytes = preview.excluded_count, preview.excluded_bytes
+        item.warnings = list(preview.warnings)
+        item.save(update_fields=["entry_list", "excluded_count", "excluded_bytes", "warnings"])
+        detail = {"list": item.entry_list.digest, "entries": preview.entry_count, "bytes": preview.total_bytes}
+        audit.record(act="plan.preview", actor=actor, subject=item, host=item.revision.plan.host, detail=detail)
+    return preview
+
+
+def revision_digest(revision: Revision) -> str:
+    """SHA-256 of what an approval is of: each pack's mode, cut, resources, rules and explicit list.
+
+    Execution order, pause and hold are operators' acts and are left out.
+    """
+    content = [
+        {
+            "pack": item.pack.name,
+            "mode": item.mode,
+            "chunk_bytes": item.chunk_bytes,
+            "resources": sorted(item.resources.values_list("name", flat=True)),
+            "include": item.include_rules,
+            "exclude": item.exclude_rules,
+            "list": item.entry_list.digest if item.entry_list else "",
+        }
+        for item in revision.items.select_related("pack", "entry_list").order_by("pack__name")
+    ]
+    host = revision.plan.host.name
+    return hashlib.sha256(canonical_json({"host": host, "items": content}).encode("ascii")).hexdigest()
+
+
+def revision_propose(*, revision: Revision, actor: Actor, note: str = "") -> Revision:
+    """Fix a draft by its digest and ask for approval. Lists that were not previewed are made now.
+
+    Raises NotAllowed, ValidationError, StateConflict.
+    """
+    require(actor.user, Act.PLAN_EDIT)
+    items = list(revision.items.select_related("pack"))
+    if not items:
+        raise ValidationError(_("The draft holds no pack. Add at least one, then propose it."))
+    for item in items:
+        item_preview(item=item, actor=actor)
+    with transaction.atomic():
+        _need_draft(revision)
+        digest = revision_digest(revision)
+        advance(
+            revision,
+            RevisionState.PROPOSED,
+            act="plan.propose",
+            actor=actor,
+            detail={"digest": digest, "note": note},
+            digest=digest,
+            note=note or revision.note,
+            author=_author(actor),
+            proposed_at=timezone.now(),
+        )
+    return revision
+
+
+def revision_approve(*, revision: Revision, digest: str, actor: Actor, note: str = "") -> Revision:
+    """Approve a proposed revision's digest; builds are made for what is new in it.
+
+    Raises NotAllowed, ValidationError (the author, another digest), StateConflict.
+    """
+    require(actor.user, Act.PLAN_APPROVE)
+    with transaction.atomic():
+        _decide(revision, Decision.APPROVE, digest, actor, note)
+        former = Revision.objects.filter(plan=revision.plan, state=RevisionState.APPROVED).first()
+        if former is not None:
+            advance(former, RevisionState.SUPERSEDED, act="plan.supersede", actor=actor, decided_at=timezone.now())
+        advance(
+            revision,
+            RevisionState.APPROVED,
+            act="plan.approve",
+            actor=actor,
+            detail={"digest": digest, "note": note},
+            decided_at=timezone.now(),
+        )
+        Resource.objects.filter(host=revision.plan.host).update(planned=False)
+        Resource.objects.filter(items__revision=revision).update(planned=True)
+        builds_create(revision=revision, actor=actor)
+    return revision
+
+
+def revision_decline(*, revision: Revision, digest: str, actor: Actor, note: str = "") -> Revision:
+    """Decline a proposed revision. Raises NotAllowed, ValidationError, StateConflict."""
+    require(actor.user, Act.PLAN_DECLINE)
+    with transaction.atomic():
+        _decide(revision, Decision.DECLINE, digest, actor, note)
+        advance(
+            revision,
+            RevisionState.DECLINED,
+            act="plan.decline",
+            actor=actor,
+            detail={"digest": digest, "note": note},
+            decided_at=timezone.now(),
+        )
+    return revision
+
+
+def _decide(revision: Revision, decision: Decision, digest: str, actor: Actor, note: str) -> None:
+    """Keep one person's decision on one digest. Raises ValidationError."""
+    person = _author(actor)
+    if decision == Decision.APPROVE and person.pk == revision.author_id:
+        raise ValidationError(
+            _("You proposed this revision yourself, so somebody else has to approve it. Nothing was changed.")
+        )
+    now = revision_digest(revision)
+    if not digest or digest != revision.digest or digest != now:
+        raise ValidationError(
+            _(
+                "What you looked at (%(seen)s) is not what is proposed now (%(now)s). Nothing was decided; look at "
+                "the page again."
+            )
+            % {"seen": digest[:12] or "–", "now": now[:12]}
+        )
+    if revision.approvals.filter(person=person).exists():
+        raise ValidationError(_("You have decided on this revision already. Nothing was changed."))
+    Approval.objects.create(
+        revision=revision, person=person, author=revision.author, decision=decision, digest=digest, note=note
+    )
+
+
+def revision_withdraw(*, revision: Revision, actor: Actor) -> Revision:
+    """Take a draft or a proposal back. Raises NotAllowed, StateConflict."""
+    require(actor.user, Act.PLAN_EDIT)
+    advance(revision, RevisionState.WITHDRAWN, act="plan.withdraw", actor=actor, decided_at=timezone.now())
+    return revision

@@ -1,0 +1,48 @@
+"""The tick: looks at the database and says what should run now. It starts nothing itself and writes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from calculet.leases.services import lease_is_free
+from inventory.services.scans import scans_sweep
+from transfers.models import BuildState
+from transfers.selectors.work import builds_in_state, builds_to_pack, hosts_to_link, unpacks_to_run
+from transfers.services.builds import build_lease_name
+from transfers.services.links import link_lease_name
+from transfers.services.unpacks import unpack_lease_name
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Ids of what should run now, in the order in which it should begin."""
+
+    scans: tuple[int, ...]
+    packs: tuple[int, ...]  # builds
+    links: tuple[int, ...]  # hosts
+    verifies: tuple[int, ...]
+    opens: tuple[int, ...]
+    unpacks: tuple[int, ...]
+    reports: tuple[int, ...]
+
+
+def due_now() -> Due:
+    """What nobody works on although it is due. A message that was lost is made good by the next tick."""
+    unreported = builds_in_state(BuildState.OPENED).filter(reports__isnull=True)
+    return Due(
+        scans=tuple(scans_sweep()),
+        packs=_free([build.pk for build in builds_to_pack()]),
+        links=tuple(host.pk for host in hosts_to_link() if lease_is_free(name=link_lease_name(host.pk))),
+        verifies=_free(_ids(BuildState.RECEIVED)),
+        opens=_free(_ids(BuildState.VERIFIED)),
+        unpacks=tuple(one.pk for one in unpacks_to_run() if lease_is_free(name=unpack_lease_name(one.pk))),
+        reports=tuple(unreported.values_list("pk", flat=True)),
+    )
+
+
+def _ids(state: BuildState) -> list[int]:
+    return list(builds_in_state(state).values_list("pk", flat=True))
+
+
+def _free(build_ids: list[int]) -> tuple[int, ...]:
+    return tuple(key for key in build_ids if lease_is_free(name=build_lease_name(key)))

@@ -1,0 +1,106 @@
+"""Unpacking: usable files from an opened build, in a fresh folder, members checked again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from calculet.audit import services as audit
+from calculet.leases.services import Held, LeaseTaken, lease_acquire, lease_hold, lease_release
+from calculet.lifecycle import SYSTEM, Actor, advance
+from calculet.people.roles import Act, require
+from inventory.remote.names import escape
+from transfers.engine.landing import LandingError, need_room
+from transfers.engine.opens.base import ContentError, Watch
+from transfers.engine.unpack import UnpackDiffers, Unpacked, unpack_file, unpack_files
+from transfers.engine.verify import Stopped
+from transfers.models import Build, BuildState, Mode, Unpack, UnpackState
+from transfers.selectors.specs import list_members
+from transfers.services.turns import Heart
+from transfers.services.verification import landed_path
+
+REMARKS_KEPT = 200
+
+
+def unpack_lease_name(unpack_id: int) -> str:
+    """The lease of one unpack act."""
+    return f"unpack:{unpack_id}"
+
+
+def unpack_request(*, build: Build, actor: Actor) -> Unpack:
+    """Ask for usable files of an opened build. Raises NotAllowed, ValidationError."""
+    require(actor.user, Act.UNPACK)
+    if build.state not in (BuildState.OPENED, BuildState.PERMITTED, BuildState.CLEARED):
+        raise ValidationError(
+            _("Only an opened build can be unpacked; this one is “%(state)s”.") % {"state": build.get_state_display()}
+        )
+    try:
+        with transaction.atomic():
+            host = build.pack.plan.host
+            unpack = Unpack.objects.create(
+                build=build, folder=f"{host.name}/unpacked/{build.pack.name}", requested_by=actor.user
+            )
+            audit.record(act="unpack.request", actor=actor, subject=unpack, detail={"folder": unpack.folder})
+    except IntegrityError as error:
+        raise ValidationError(_("This build is being unpacked already. Nothing was done a second time.")) from error
+    return unpack
+
+
+def unpack_run(unpack_id: int) -> None:
+    """Do an unpack act that is asked for or was cut off. Safe to run twice."""
+    held = lease_acquire(name=unpack_lease_name(unpack_id))
+    if held is None:
+        return
+    try:
+        rows = Unpack.objects.select_related("build__pack__plan__host", "build__landing", "build__member_list")
+        unpack = rows.filter(pk=unpack_id, state__in=[UnpackState.QUEUED, UnpackState.RUNNING]).first()
+        if unpack is not None:
+            _run(unpack, held)
+    except (LeaseTaken, Stopped):
+        return
+    finally:
+        lease_release(held)
+
+
+def _run(unpack: Unpack, held: Held) -> None:
+    if unpack.state == UnpackState.QUEUED:
+        with transaction.atomic():
+            lease_hold(held)
+            advance(unpack, UnpackState.RUNNING, act="unpack.begin", actor=SYSTEM)
+    try:
+        done = _unpack(unpack, Watch(stop=Heart(held)))
+    except (ContentError, LandingError, UnpackDiffers) as error:
+        with transaction.atomic():
+            lease_hold(held)
+            detail = {"why": str(error)}
+            advance(unpack, UnpackState.FAILED, act="unpack.fail", actor=SYSTEM, detail=detail, problem=str(error))
+        return
+    remarks = [f"{escape(one.name)}: {one.what}, {one.detail}" for one in done.remarks[:REMARKS_KEPT]]
+    with transaction.atomic():
+        lease_hold(held)
+        advance(
+            unpack,
+            UnpackState.FINISHED,
+            act="unpack.finish",
+            actor=SYSTEM,
+            detail={"members": done.members, "bytes": done.bytes_written, "checked": done.checked, "remarks": remarks},
+            members=done.members,
+            bytes_written=done.bytes_written,
+            finished_at=timezone.now(),
+            problem="",
+        )
+
+
+def _unpack(unpack: Unpack, watch: Watch) -> Unpacked:
+    build = unpack.build
+    target = Path(build.landing.path) / unpack.folder
+    members = list(list_members(build.member_list or build.entry_list))
+    need_room(target.parent, sum(member.size_bytes for member in members))
+    if build.mode == Mode.FILES:
+        return unpack_files(landed_path(build), target, members, watch=watch)
+    expected = {one.name: one.sha256 for one in members if one.kind == "file" and one.sha256 is not None}
+    return unpack_file(landed_path(build), target, expected, watch=watch)

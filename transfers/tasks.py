@@ -1,0 +1,69 @@
+"""Background work of transfers: each task takes one id, calls one service, and may run twice, late, or not at all."""
+
+from __future__ import annotations
+
+from celery import Task, shared_task
+
+from inventory.tasks import run_scan
+from transfers.services.links import link_run
+from transfers.services.packing import pack_run
+from transfers.services.reports import report_run
+from transfers.services.ticks import due_now
+from transfers.services.unpacks import unpack_run
+from transfers.services.verification import open_run, verify_run
+
+HINT_SECONDS = 10  # a message that waited longer says nothing that the next tick does not say better
+
+
+@shared_task(queue="control", ignore_result=True)  # type: ignore[untyped-decorator]
+def tick() -> None:
+    """Start what is due."""
+    due = due_now()
+    _hint(run_link, due.links)
+    _hint(run_scan, due.scans)
+    _hint(pack_build, due.packs)
+    _hint(verify_build, due.verifies)
+    _hint(open_build, due.opens)
+    _hint(make_report, due.reports)
+    _hint(run_unpack, due.unpacks)
+
+
+def _hint(task: Task[[int], None], ids: tuple[int, ...]) -> None:
+    for key in ids:
+        task.apply_async(args=(key,), expires=HINT_SECONDS)
+
+
+@shared_task(queue="link", ignore_result=True)  # type: ignore[untyped-decorator]
+def run_link(host_id: int) -> None:
+    """Fetch what the host's plan asks for."""
+    link_run(host_id)
+
+
+@shared_task(queue="crunch", ignore_result=True)  # type: ignore[untyped-decorator]
+def pack_build(build_id: int) -> None:
+    """Take a build further towards *packed*."""
+    pack_run(build_id)
+
+
+@shared_task(queue="crunch", ignore_result=True)  # type: ignore[untyped-decorator]
+def verify_build(build_id: int) -> None:
+    """Read a received build back."""
+    verify_run(build_id)
+
+
+@shared_task(queue="crunch", ignore_result=True)  # type: ignore[untyped-decorator]
+def open_build(build_id: int) -> None:
+    """Read a verified build to its end."""
+    open_run(build_id)
+
+
+@shared_task(queue="crunch", ignore_result=True)  # type: ignore[untyped-decorator]
+def run_unpack(unpack_id: int) -> None:
+    """Make usable files of an opened build."""
+    unpack_run(unpack_id)
+
+
+@shared_task(queue="crunch", ignore_result=True)  # type: ignore[untyped-decorator]
+def make_report(build_id: int) -> None:
+    """Write an opened build's first report."""
+    report_run(build_id)
