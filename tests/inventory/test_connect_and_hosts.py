@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -25,7 +26,7 @@ from tests.sshd import Sshd, make_key
 
 pytestmark = pytest.mark.django_db
 
-GOOD = {
+GOOD: dict[str, Any] = {
     "name": "far",
     "address": "192.0.2.1",
     "port": 22,
@@ -67,20 +68,20 @@ def test_an_added_host_has_a_channel_and_an_event(alice: Person) -> None:
         ("key_name", "absent", KeyUnusable),
     ],
 )
-def test_a_wrong_value_adds_nothing(alice: Person, field: str, value: object, error: type[Exception]) -> None:
+def test_a_wrong_value_adds_nothing(alice: Person, field: str, value: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
-        hosts.host_add(**{**GOOD, field: value}, actor=Actor.of(alice))  # type: ignore[arg-type]
+        hosts.host_add(**{**GOOD, field: value}, actor=Actor.of(alice))
     assert not Host.objects.exists() and not Event.objects.exists()
 
 
-def test_a_key_with_a_passphrase_is_refused_with_what_to_do(alice: Person, tmp_path: object) -> None:
+def test_a_key_with_a_passphrase_is_refused_with_what_to_do(alice: Person) -> None:
     settings.KEY_DIR.mkdir(parents=True, exist_ok=True)
     locked = settings.KEY_DIR / "locked"
     for path in (locked, locked.with_suffix(".pub")):
         path.unlink(missing_ok=True)
     make_key(locked, passphrase="secret")
     with pytest.raises(KeyUnusable, match="passphrase"):
-        hosts.host_add(**{**GOOD, "key_name": "locked"}, actor=Actor.of(alice))  # type: ignore[arg-type]
+        hosts.host_add(**{**GOOD, "key_name": "locked"}, actor=Actor.of(alice))
     assert not Host.objects.exists()
 
 
@@ -140,7 +141,7 @@ def test_a_changed_host_key_is_a_problem_until_the_new_one_is_pinned(sshd: Sshd,
     hosts.host_probe_run(host.pk)
     host.refresh_from_db()
     new = hosts.host_key_look(host=host, actor=Actor.of(alice))
-    assert old in host.problem and new.fingerprint in host.problem and host.probe is None
+    assert old in host.problem and new.fingerprint in host.problem and host.probed_at is None
     with closing(open_remote(host)) as remote, pytest.raises(HostKeyChanged):
         remote.run(b"true\n", step="try")
 
@@ -148,7 +149,7 @@ def test_a_changed_host_key_is_a_problem_until_the_new_one_is_pinned(sshd: Sshd,
         host=host, key_type=new.key_type, blob=new.blob, fingerprint=new.fingerprint, actor=Actor.of(alice)
     )
     hosts.host_probe_run(host.pk)
-    host.refresh_from_db()
+    host = Host.objects.get()
     assert host.problem == "" and host.probe is not None
     assert HostKey.objects.filter(retired_at__isnull=True).get().fingerprint == new.fingerprint
     assert HostKey.objects.filter(retired_at__isnull=False).get().fingerprint == old
@@ -179,7 +180,7 @@ def test_a_host_that_does_not_answer_is_a_problem_with_a_sentence(sshd: Sshd, al
     assert "cannot be reached" in host.problem and acts()[-1] == "host.probe_failed"
 
 
-def test_a_wrong_key_is_a_problem_with_a_sentence(sshd: Sshd, alice: Person, tmp_path: object) -> None:
+def test_a_wrong_key_is_a_problem_with_a_sentence(sshd: Sshd, alice: Person) -> None:
     stranger = make_key(sshd.folder / "stranger")
     host = host_make(sshd, alice, key_name=key_put(stranger, f"stranger-{sshd.port}"))
     hosts.host_probe_run(host.pk)
@@ -218,10 +219,10 @@ def test_changing_a_host_says_what_changed_and_keeps_the_pinned_key(sshd: Sshd, 
 
 
 @pytest.mark.parametrize("wrong", [{"lanes": 1000}, {"port": 0}, {"staging_path": "x"}, {"key_name": "absent"}])
-def test_a_wrong_change_changes_nothing(alice: Person, wrong: dict[str, object]) -> None:
+def test_a_wrong_change_changes_nothing(alice: Person, wrong: dict[str, Any]) -> None:
     host = hosts.host_add(**GOOD, actor=Actor.of(alice))
     with pytest.raises((InventoryError, PathRefused, KeyUnusable)):
-        hosts.host_change(host=host, actor=Actor.of(alice), note="new", **wrong)  # type: ignore[arg-type]
+        hosts.host_change(host=host, actor=Actor.of(alice), note="new", **wrong)
     host.refresh_from_db()
     assert host.note == "" and acts() == ["host.added"]
 

@@ -22,10 +22,12 @@ from calculet.lifecycle import StateConflict, advance
 from calculet.people.models import Person
 from calculet.people.roles import NotAllowed
 from inventory.models import Entry, Host, Resource, Scan, ScanState, SizeBasis
+from inventory.remote.base import ConnectionLost
 from inventory.scan import ScanEntry
 from inventory.selectors import latest_scan, scan_entries
 from inventory.services import scans
 from inventory.services.errors import PathAbsent
+from inventory.services.listing import Listing
 from inventory.services.sorting import EntrySorter
 from tests.hosts import host_make, resource_make
 from tests.sshd import Sshd
@@ -266,16 +268,16 @@ def test_a_connection_lost_on_the_way_is_dialled_again(
 ) -> None:
     monkeypatch.setattr(scans, "_TRY_AGAIN_SECONDS", 0.05)
     killed: list[int] = []
-    plain = scans.Listing.pieces
+    plain = Listing.pieces
 
     def cut(self: Any) -> Iterator[list[ScanEntry]]:
         for piece in plain(self):
             if not killed:
                 killed.append(sshd.kill_children())
-                raise scans.ConnectionLost("127.0.0.1", sshd.port, "cut")
+                raise ConnectionLost("127.0.0.1", sshd.port, "cut")
             yield piece
 
-    monkeypatch.setattr(scans.Listing, "pieces", cut)
+    monkeypatch.setattr(Listing, "pieces", cut)
     scans.scan_run(asked.pk)
     asked.refresh_from_db()
     assert killed and asked.state == ScanState.FINISHED, asked.problem
