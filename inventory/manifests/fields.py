@@ -1,0 +1,153 @@
+"""Reading a map's fields one by one: every problem is noted with its line, and reading goes on."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import unicodedata
+from collections.abc import Sequence
+
+from inventory.manifests.yamlnodes import ListNode, MapNode, Node, Problem, TextNode
+
+NAME_CHARACTERS = 120
+TEXT_CHARACTERS = 20_000
+_INTEGER = re.compile(r"\d{1,3}(?:[,_]\d{3})+|\d{1,20}", re.ASCII)
+
+
+class Problems:
+    """What was found wrong so far."""
+
+    def __init__(self) -> None:
+        self.found: list[Problem] = []
+
+    def add(self, node: Node, sentence: str) -> None:
+        """Note a problem at a place."""
+        self.found.append(Problem(node.line, node.column, sentence))
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """A hint at the known word that was probably meant, and nothing when none is near."""
+    found = difflib.get_close_matches(word, known, 1, 0.6) or difflib.get_close_matches(word.lower(), known, 1, 0.5)
+    return f" Did you mean “{found[0]}”?" if found else ""
+
+
+class Fields:
+    """The fields of one map. `what` names it in sentences (“resource 3”)."""
+
+    def __init__(self, node: Node, what: str, known: Sequence[str], problems: Problems) -> None:
+        self.node, self.what, self._problems = node, what, problems
+        self._values: dict[str, Node] = {}
+        if not isinstance(node, MapNode):
+            problems.add(node, f"{what} must be a map of fields (“name: …”), and is something else.")
+            return
+        for key, value in node.pairs:
+            if key.text not in known:
+                listed = ", ".join(known)
+                hint = nearest(key.text, known) or f" Known are: {listed}."
+                problems.add(key, f"{what} has no field “{_shown(key.text)}”.{hint}")
+            elif key.text in self._values:
+                problems.add(key, f"{what} has the field “{key.text}” twice. Keep one.")
+            else:
+                self._values[key.text] = value
+
+    def place(self, name: str) -> Node:
+        """Where a field stands; the whole map when it is not there."""
+        return self._values.get(name, self.node)
+
+    def get(self, name: str) -> Node | None:
+        """A field's node, None when it is absent or empty."""
+        value = self._values.get(name)
+        return None if value is None or (isinstance(value, TextNode) and value.is_nothing) else value
+
+    def problem(self, name: str, sentence: str) -> None:
+        """Note a problem with a field."""
+        self._problems.add(self.place(name), sentence)
+
+    def text(self, name: str, *, needed: bool = False) -> str:
+        """Text of any number of lines, without white space around it; "" when absent."""
+        node = self.get(name)
+        if node is None:
+            if needed and isinstance(self.node, MapNode):
+                self.problem(name, f"{self.what} needs a “{name}”.")
+            return ""
+        return self.text_of(node, name)
+
+    def name(self, name: str) -> str:
+        """A needed text of one line."""
+        text = self.text(name, needed=True)
+        if any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in text):
+            self.problem(name, f"the “{name}” of {self.what} has a line break or control character in it.")
+        elif len(text) > NAME_CHARACTERS:
+            self.problem(
+                name, f"the “{name}” of {self.what} has {len(text)} characters; {NAME_CHARACTERS} are the most."
+            )
+        return text
+
+    def choice(self, name: str, choices: Sequence[str], default: str) -> str:
+        """One of the known words."""
+        text = self.text(name) or default
+        if text not in choices:
+            listed = ", ".join(choices)
+            self.problem(
+                name, f"“{_shown(text)}” is no {name} of {self.what}: it is one of {listed}.{nearest(text, choices)}"
+            )
+            return default
+        return text
+
+    def integer(self, name: str, *, least: int, most: int, needed: bool = False) -> int | None:
+        """A whole number, with or without separators between its thousands (1,000 or 1_000)."""
+        text = self.text(name, needed=needed)
+        if not text:
+            return None
+        if _INTEGER.fullmatch(text) is None:
+            self.problem(name, f"the “{name}” of {self.what} must be a whole number, and is “{_shown(text)}”.")
+            return None
+        number = int(text.replace(",", "").replace("_", ""))
+        if not least <= number <= most:
+            self.problem(name, f"the “{name}” of {self.what} must lie between {least:,} and {most:,}.")
+            return None
+        return number
+
+    def items(self, name: str) -> list[Node]:
+        """A list's items; none when absent."""
+        node = self.get(name)
+        if node is None:
+            return []
+        if not isinstance(node, ListNode):
+            self.problem(name, f"the “{name}” of {self.what} must be a list (lines that begin with “- ”).")
+            return []
+        return node.items
+
+    def texts(self, name: str) -> list[tuple[str, Node]]:
+        """A list of texts, each with its place; empty ones are problems."""
+        found = []
+        for node in self.items(name):
+            text = self.text_of(node, name)
+            if isinstance(node, TextNode) and not text:
+                self._problems.add(node, f"the “{name}” of {self.what} has an empty line in its list.")
+            elif text:
+                found.append((text, node))
+        return found
+
+    def text_of(self, node: Node, name: str) -> str:
+        """The text of a node that stands in a field; "" and a problem when it is none."""
+        if not isinstance(node, TextNode):
+            self._problems.add(node, f"the “{name}” of {self.what} must be text, and is a list or map.")
+            return ""
+        if any(_is_barred(character) for character in node.text):
+            self._problems.add(node, f"the “{name}” of {self.what} has a control character in it. Remove it.")
+            return ""
+        if len(node.text) > TEXT_CHARACTERS:
+            self._problems.add(node, f"the “{name}” of {self.what} is longer than {TEXT_CHARACTERS:,} characters.")
+            return ""
+        return node.text.strip()
+
+
+def _is_barred(character: str) -> bool:
+    return character not in "\n\t" and unicodedata.category(character) in ("Cc", "Cs")
+
+
+def _shown(text: str) -> str:
+    """Somebody's text in a sentence of ours: one line, not endless."""
+    line = " ".join(text.split())
+    return line if len(line) <= 60 else line[:59] + "…"

@@ -1,0 +1,370 @@
+"""Plan files: tiers, resources, packs and capabilities of one host, as YAML. The format is told in docs/plan-file.md.
+
+`read_plan_file` checks everything and tells all problems at once, each with its line; `write_plan_file` writes what
+`read_plan_file` reads back as the same plan.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from ruamel.yaml import YAML
+
+from inventory.manifests.fields import Fields, Problems, nearest
+from inventory.manifests.sizes import LARGEST_BYTES, UNITS, format_size, parse_size
+from inventory.manifests.yamlnodes import MapNode, Node, PlanFileError, Problem, TextNode, read_nodes
+from inventory.remote.names import RemoteName, unescape
+
+__all__ = [
+    "CapabilityLine",
+    "PackLine",
+    "PlanFile",
+    "PlanFileError",
+    "Problem",
+    "ResourceLine",
+    "TierLine",
+    "read_plan_file",
+    "write_plan_file",
+]
+
+VERSION = 1
+Basis = Literal["exact", "declared", "about", "unknown"]
+BASES: tuple[Basis, ...] = ("exact", "declared", "about")
+KINDS = ("folder", "file", "archive", "image", "parts", "repository", "store", "parameters", "other")
+MODES = ("archive", "files", "existing", "parts")
+CHUNK_BYTES = 64 * 2**20
+_CHUNK_LEAST, _CHUNK_MOST = 2**20, 2**40
+_TIERS_MOST = 32_767
+_PACK_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)
+
+_TOP = ("version", "tiers", "resources", "packs", "capabilities")
+_TIER = ("position", "name", "note")
+_RESOURCE = ("name", "path", "kind", "tier", "size", "value", "recommendation")
+_PACK = ("name", "aim", "mode", "resources", "include", "exclude", "chunk", "hold")
+_CAPABILITY = ("name", "description", "needs")
+
+
+_Line = TypeVar("_Line")
+
+
+@dataclass(frozen=True, slots=True)
+class TierLine:
+    """An ordered class of value; position 1 comes first."""
+
+    position: int
+    name: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceLine:
+    """Something on the host. `position` counts from 1 within its tier, in the order of the file."""
+
+    name: str
+    path: RemoteName | None
+    kind: str
+    tier: int | None
+    position: int
+    size_bytes: int | None
+    size_basis: Basis
+    value: str = ""
+    recommendation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PackLine:
+    """Something to be brought home; packs are carried out in the order of the file."""
+
+    name: str
+    aim: str
+    mode: str
+    resources: tuple[str, ...]
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    chunk_bytes: int = CHUNK_BYTES
+    on_hold: bool = False
+    hold_reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CapabilityLine:
+    """What can be done once every group of `needs` is met by any one of its packs."""
+
+    name: str
+    description: str
+    needs: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFile:
+    """One host's plan as a file."""
+
+    tiers: tuple[TierLine, ...] = ()
+    resources: tuple[ResourceLine, ...] = ()
+    packs: tuple[PackLine, ...] = ()
+    capabilities: tuple[CapabilityLine, ...] = ()
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def read_plan_file(content: bytes) -> PlanFile:
+    """Read and check a plan file. Raises PlanFileError with every problem, each with its line."""
+    node = read_nodes(content)
+    problems = Problems()
+    top = Fields(node, "the plan file", _TOP, problems)
+    if isinstance(node, MapNode) and top.integer("version", least=0, most=10**6, needed=True) not in (None, VERSION):
+        top.problem("version", f"the file is of another version; this program reads version {VERSION}.")
+    reader = _PlanReader(problems)
+    plan = PlanFile(
+        tiers=reader.each(top, "tiers", "tier", _TIER, reader.tier),
+        resources=reader.each(top, "resources", "resource", _RESOURCE, reader.resource),
+        packs=reader.each(top, "packs", "pack", _PACK, reader.pack),
+        capabilities=reader.each(top, "capabilities", "capability", _CAPABILITY, reader.capability),
+    )
+    if problems.found:
+        raise PlanFileError(*problems.found)
+    return plan
+
+
+class _PlanReader:
+    """Reads section by section and remembers the names that later sections refer to."""
+
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+        self._tiers: dict[int, Node] = {}
+        self._names: dict[str, dict[str, Node]] = {}
+        self._in_tier: dict[int | None, int] = {}
+
+    def each(
+        self, top: Fields, section: str, word: str, known: Sequence[str], read: Callable[[Fields], _Line]
+    ) -> tuple[_Line, ...]:
+        """Read the lines of one section."""
+        return tuple(
+            read(Fields(node, f"{word} {number}", known, self._problems))
+            for number, node in enumerate(top.items(section), start=1)
+        )
+
+    def tier(self, fields: Fields) -> TierLine:
+        """One line of `tiers`."""
+        position = fields.integer("position", least=1, most=_TIERS_MOST, needed=True)
+        if position is not None:
+            if (before := self._tiers.get(position)) is not None:
+                fields.problem("position", f"tier {position} stands in line {before.line} already.")
+            self._tiers.setdefault(position, fields.place("position"))
+        return TierLine(position or 0, fields.name("name"), fields.text("note"))
+
+    def resource(self, fields: Fields) -> ResourceLine:
+        """One line of `resources`."""
+        name = self._new_name(fields, "resource")
+        tier = fields.integer("tier", least=1, most=_TIERS_MOST)
+        if tier is not None and tier not in self._tiers:
+            known = ", ".join(str(position) for position in sorted(self._tiers)) or "none"
+            fields.problem("tier", f"tier {tier} is not among the tiers of this file ({known}).")
+        self._in_tier[tier] = self._in_tier.get(tier, 0) + 1
+        size_bytes, basis = self._size(fields)
+        return ResourceLine(
+            name=name,
+            path=self._path(fields),
+            kind=fields.choice("kind", KINDS, "folder"),
+            tier=tier,
+            position=self._in_tier[tier],
+            size_bytes=size_bytes,
+            size_basis=basis,
+            value=fields.text("value"),
+            recommendation=fields.text("recommendation"),
+        )
+
+    def pack(self, fields: Fields) -> PackLine:
+        """One line of `packs`."""
+        name = self._new_name(fields, "pack")
+        if name and _PACK_NAME.fullmatch(name) is None:
+            fields.problem("name", f"“{name}” is no pack name: up to 100 letters (a-z, A-Z), digits, “-” and “_”.")
+        resources = self._references(fields, "resources", fields.texts("resources"), "resource")
+        if not resources and isinstance(fields.node, MapNode):
+            fields.problem("resources", f"{fields.what} names no resource. A pack needs one or more.")
+        reason = fields.text("hold")
+        return PackLine(
+            name=name,
+            aim=fields.text("aim"),
+            mode=fields.choice("mode", MODES, "archive"),
+            resources=resources,
+            include=tuple(text for text, _ in fields.texts("include")),
+            exclude=tuple(text for text, _ in fields.texts("exclude")),
+            chunk_bytes=self._chunk(fields),
+            on_hold=bool(reason),
+            hold_reason=reason,
+        )
+
+    def capability(self, fields: Fields) -> CapabilityLine:
+        """One line of `capabilities`."""
+        name = self._new_name(fields, "capability")
+        groups = []
+        for node in fields.items("needs"):
+            if isinstance(node, TextNode):
+                found = self._references(fields, "needs", [(fields.text_of(node, "needs"), node)], "pack")
+            else:
+                group = Fields(node, f"a need of {fields.what}", ("any",), self._problems)
+                found = self._references(group, "any", group.texts("any"), "pack")
+                if isinstance(node, MapNode) and not found:
+                    self._problems.add(node, f"a need of {fields.what} names no pack: give one, or “any:” with a list.")
+            if found:
+                groups.append(found)
+        if not groups and isinstance(fields.node, MapNode):
+            fields.problem("needs", f"{fields.what} needs at least one pack in “needs”.")
+        return CapabilityLine(name, fields.text("description"), tuple(groups))
+
+    # -- parts of lines --------------------------------------------------------------------------------------------
+
+    def _new_name(self, fields: Fields, sort: str) -> str:
+        name = fields.name("name")
+        taken = self._names.setdefault(sort, {})
+        if name and name in taken:
+            fields.problem("name", f"the {sort} “{name}” stands in line {taken[name].line} already.")
+        taken.setdefault(name, fields.place("name"))
+        return name
+
+    def _references(self, fields: Fields, field: str, given: Sequence[tuple[str, Node]], sort: str) -> tuple[str, ...]:
+        """Names of lines above; unknown ones and doubles are problems."""
+        known = [name for name in self._names.get(sort, {}) if name]
+        found: list[str] = []
+        for text, node in given:
+            if not text:
+                self._problems.add(node, f"the “{field}” of {fields.what} has an empty line in its list.")
+            elif text in found:
+                self._problems.add(node, f"{fields.what} names “{text}” twice. Keep one.")
+            else:
+                found.append(text)
+                if text not in known:
+                    self._problems.add(
+                        node, f"{fields.what} names “{text}”, which is no {sort} of this file.{nearest(text, known)}"
+                    )
+        return tuple(found)
+
+    def _path(self, fields: Fields) -> RemoteName | None:
+        node = fields.get("path")
+        if node is None:
+            return None
+        try:
+            if isinstance(node, MapNode):
+                inner = Fields(node, f"the path of {fields.what}", ("escaped",), self._problems)
+                path = RemoteName(unescape(inner.text("escaped", needed=True)))
+            else:
+                path = RemoteName.from_text(fields.text("path"))
+        except ValueError as error:
+            fields.problem("path", f"the path of {fields.what} cannot be read: {error}")
+            return None
+        if not path.is_canonical:
+            sentence = "is not absolute and plain: it begins with “/” and has no “.”, “..”, “//” or slash at its end."
+            fields.problem("path", f"the path of {fields.what} {sentence}")
+        return path
+
+    def _size(self, fields: Fields) -> tuple[int | None, Basis]:
+        node = fields.get("size")
+        if node is None:
+            return None, "unknown"
+        if not isinstance(node, MapNode):
+            fields.problem(
+                "size", f"the size of {fields.what} needs its basis: “size: {{declared: 1234}}” or “{{about: 1.2 GB}}”."
+            )
+            return None, "unknown"
+        inner = Fields(node, f"the size of {fields.what}", BASES, self._problems)
+        given = [basis for basis in BASES if inner.get(basis) is not None]
+        if len(given) != 1:
+            fields.problem("size", f"the size of {fields.what} must have one of {', '.join(BASES)}.")
+            return None, "unknown"
+        basis = given[0]
+        if basis != "about":
+            size = inner.integer(basis, least=0, most=LARGEST_BYTES)
+            return size, basis if size is not None else "unknown"
+        text = inner.text("about")
+        size = parse_size(text)
+        if size is None:
+            inner.problem("about", f"“{text[:60]}” is no size: a number and one of {UNITS}.")
+            return None, "unknown"
+        return size, "about"
+
+    def _chunk(self, fields: Fields) -> int:
+        text = fields.text("chunk")
+        if not text:
+            return CHUNK_BYTES
+        size = parse_size(text)
+        if size is None or not _CHUNK_LEAST <= size <= _CHUNK_MOST:
+            least, most = format_size(_CHUNK_LEAST), format_size(_CHUNK_MOST)
+            fields.problem("chunk", f"“{text[:60]}” is no chunk size: between {least} and {most}, like “64 MiB”.")
+            return CHUNK_BYTES
+        return size
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def write_plan_file(plan: PlanFile) -> bytes:
+    """The plan as a file that `read_plan_file` reads back equal. Fields without a value are left out."""
+    whole: dict[str, Any] = {
+        "version": VERSION,
+        "tiers": [_filled(position=tier.position, name=tier.name, note=tier.note) for tier in plan.tiers],
+        "resources": [_resource_fields(resource) for resource in plan.resources],
+        "packs": [_pack_fields(pack) for pack in plan.packs],
+        "capabilities": [
+            {
+                **_filled(name=capability.name, description=capability.description),
+                "needs": [group[0] if len(group) == 1 else {"any": list(group)} for group in capability.needs],
+            }
+            for capability in plan.capabilities
+        ],
+    }
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
+    yaml.allow_unicode = True
+    yaml.width = 2**20
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # ruamel annotates its initial None
+    written = io.BytesIO()
+    yaml.dump({name: value for name, value in whole.items() if value}, written)
+    return written.getvalue()
+
+
+def _filled(**values: Any) -> dict[str, Any]:
+    """Fields that have a value."""
+    return {name: value for name, value in values.items() if value not in (None, "", [])}
+
+
+def _resource_fields(resource: ResourceLine) -> dict[str, Any]:
+    size = resource.size_bytes
+    return _filled(
+        name=resource.name,
+        path=_written_path(resource.path),
+        kind=resource.kind,
+        tier=resource.tier,
+        size=None
+        if size is None
+        else {resource.size_basis: format_size(size) if resource.size_basis == "about" else size},
+        value=resource.value,
+        recommendation=resource.recommendation,
+    )
+
+
+def _written_path(path: RemoteName | None) -> str | dict[str, str] | None:
+    """Plain text where that is the path's bytes and can be seen; else the escaped form."""
+    if path is None:
+        return None
+    shown = str(path)
+    is_plain = shown.encode() == path.raw and shown == shown.strip()
+    return shown if is_plain else {"escaped": shown}
+
+
+def _pack_fields(pack: PackLine) -> dict[str, Any]:
+    return _filled(
+        name=pack.name,
+        aim=pack.aim,
+        mode=pack.mode,
+        resources=list(pack.resources),
+        include=list(pack.include),
+        exclude=list(pack.exclude),
+        chunk=None if pack.chunk_bytes == CHUNK_BYTES else format_size(pack.chunk_bytes),
+        hold=(pack.hold_reason or "on hold") if pack.on_hold else None,
+    )
