@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import environ
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
 
+from calculet.environment import read_choice, read_count, read_names, read_switch, read_text, read_time_zone
 from calculet.installation import (
     SOCKET_NAME,
     InstallationError,
@@ -42,12 +44,10 @@ if unknown := sorted(name for name in os.environ if name.startswith("CALCULET_")
         "correct the name or remove the variable."
     )
 
-env = environ.Env()
-
 # ---- where things are kept ----------------------------------------------------------------------------------------
-DATA_DIR = Path(env.str("CALCULET_DATA_DIR", default=str(BASE_DIR / "var"))).absolute()
-KEY_DIR = Path(env.str("CALCULET_KEY_DIR", default=str(DATA_DIR / "keys"))).absolute()  # SSH keys come from here only
-LANDING_DIR = Path(env.str("CALCULET_LANDING_DIR", default=str(DATA_DIR / "landing"))).absolute()  # packs arrive below
+DATA_DIR = Path(read_text("CALCULET_DATA_DIR", str(BASE_DIR / "var"))).absolute()
+KEY_DIR = Path(read_text("CALCULET_KEY_DIR", str(DATA_DIR / "keys"))).absolute()  # SSH keys come from here only
+LANDING_DIR = Path(read_text("CALCULET_LANDING_DIR", str(DATA_DIR / "landing"))).absolute()  # packs arrive below
 RUN_DIR = run_folder_choose(DATA_DIR)  # sockets, process ids, beat's schedule: nothing that must be kept
 SECRET_KEY_FILE = DATA_DIR / "secret_key"
 try:
@@ -57,7 +57,9 @@ except InstallationError as error:
     raise ImproperlyConfigured(str(error)) from error
 
 # ---- database and broker ------------------------------------------------------------------------------------------
-DATABASES = {"default": env.db_url("DATABASE_URL", default=f"sqlite:///{DATA_DIR / 'calculet.sqlite3'}")}
+_SQLITE: dict[str, Any] = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(DATA_DIR / "calculet.sqlite3")}
+_DATABASE: dict[str, Any] = environ.Env().db_url("DATABASE_URL") if read_text("DATABASE_URL", "") else _SQLITE
+DATABASES = {"default": _DATABASE}
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     DATABASES["default"]["OPTIONS"] = {
         "transaction_mode": "IMMEDIATE",  # a transaction that reads and then writes must not fail half way
@@ -68,17 +70,17 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 BROKER_SOCKET = RUN_DIR / SOCKET_NAME
 EMBEDDED_BROKER_URL = f"redis+socket://{BROKER_SOCKET}"
-BROKER_URL = env.str("BROKER_URL", default=EMBEDDED_BROKER_URL)  # the default is the Valkey that `up` starts
+BROKER_URL = read_text("BROKER_URL", EMBEDDED_BROKER_URL)  # the default is the Valkey that `up` starts
 
 # ---- web ----------------------------------------------------------------------------------------------------------
-DEBUG = env.bool("CALCULET_DEBUG", default=False)  # tracebacks show settings to whoever looks
-ALLOWED_HOSTS = env.list("CALCULET_ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])  # names we answer to
-CSRF_TRUSTED_ORIGINS = env.list("CALCULET_TRUSTED_ORIGINS", default=[])  # needed behind a proxy that ends TLS
-HTTPS = env.bool("CALCULET_HTTPS", default=False)  # loopback has no TLS; turn on behind a proxy that has
+DEBUG = read_switch("CALCULET_DEBUG", default=False)  # tracebacks show settings to whoever looks
+ALLOWED_HOSTS = read_names("CALCULET_ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])  # names we answer to
+CSRF_TRUSTED_ORIGINS = read_names("CALCULET_TRUSTED_ORIGINS", [])  # needed behind a proxy that ends TLS
+HTTPS = read_switch("CALCULET_HTTPS", default=False)  # loopback has no TLS; turn on behind a proxy that has
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
-SESSION_COOKIE_AGE = env.int("CALCULET_SESSION_HOURS", default=12) * 3600  # a working day, then sign in again
+SESSION_COOKIE_AGE = read_count("CALCULET_SESSION_HOURS", 12) * 3600  # a working day, then sign in again
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 X_FRAME_OPTIONS = "DENY"
@@ -178,7 +180,7 @@ AXES_VERBOSE = False
 
 # ---- transfers ----------------------------------------------------------------------------------------------------
 # When an attempt that gets no data is given up; a host's own setting comes first.
-NO_DATA_TIMEOUT_SECONDS = env.int("CALCULET_NO_DATA_TIMEOUT_SECONDS", default=600)
+NO_DATA_TIMEOUT_SECONDS = read_count("CALCULET_NO_DATA_TIMEOUT_SECONDS", 600)
 
 # ---- language and time --------------------------------------------------------------------------------------------
 LANGUAGE_CODE = "en"
@@ -186,14 +188,15 @@ LANGUAGES = [("en", _("English")), ("zh-hans", _("Simplified Chinese"))]
 LOCALE_PATHS = [BASE_DIR / "locale"]
 USE_I18N = True
 USE_TZ = True
-TIME_ZONE = env.str("CALCULET_TIME_ZONE", default="UTC")  # for pages without JavaScript; rows are always UTC
+TIME_ZONE = read_time_zone("CALCULET_TIME_ZONE", "UTC")  # for pages without JavaScript; rows are always UTC
 
 # ---- log ----------------------------------------------------------------------------------------------------------
+LOG_LEVEL = read_choice("CALCULET_LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR"))
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["console"], "level": env.str("CALCULET_LOG_LEVEL", default="INFO")},
+    "root": {"handlers": ["console"], "level": LOG_LEVEL},
     "loggers": {"paramiko": {"level": "WARNING"}, "axes": {"level": "WARNING"}},
 }

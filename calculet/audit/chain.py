@@ -1,6 +1,6 @@
 """The form of an audit event, and the chain that events make. Plain Python, so that anybody can check an export.
 
-The canonical form of a link is JSON in ASCII with sorted keys and no blanks:
+The canonical form of an event is JSON in ASCII with sorted keys and no blanks:
 
     {"act": …, "actor": …, "at": "2026-12-01T05:14:00.000001Z", "detail": "…", "host": …, "origin": …,
      "sequence": 1, "subject_id": …, "subject_kind": …, "subject_label": …, "user_id": 3 or null}
@@ -10,13 +10,16 @@ The canonical form of a link is JSON in ASCII with sorted keys and no blanks:
     SHA-256( previous hash in hexadecimal + LF + canonical form )
 
 and the first link's previous hash is 64 zeros. Sequence numbers begin at 1 and have no gap.
+
+An export has one link a line: the canonical form with "hash" and "previous_hash" beside the rest. To check a line
+without this program: take "hash" and "previous_hash" out, write the rest as canonical JSON, and compute the hash.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -99,6 +102,36 @@ def body(link: Link) -> dict[str, Any]:
 def link_hash(link: Link) -> str:
     """The hash that a link must have, from its previous hash and its content."""
     return hashlib.sha256(f"{link.previous_hash}\n{canonical_json(body(link))}".encode("ascii")).hexdigest()
+
+
+def link_line(link: Link) -> str:
+    """A link as one line of an export, without the line's end."""
+    return canonical_json({**body(link), "hash": link.hash, "previous_hash": link.previous_hash})
+
+
+class LineWrong(ValueError):
+    """A line of an export is not a link. `number` begins at 1."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+    def __str__(self) -> str:
+        return (
+            f"Line {self.number} of the export is not an event in the export's form. The lines before it hold. Take "
+            "the file from its source again, and compare the two."
+        )
+
+
+def links_read(lines: Iterable[str]) -> Iterator[Link]:
+    """The links of an export, line by line. Raises LineWrong."""
+    for number, line in enumerate(lines, start=1):
+        try:
+            found = json.loads(line)
+            at = datetime.strptime(found.pop("at"), "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
+            yield Link(at=at, **found)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise LineWrong(number) from error
 
 
 def verify(links: Iterable[Link]) -> Verdict:

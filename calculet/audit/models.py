@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from django.db import models
 
-from calculet.audit.chain import GENESIS, Link
+from calculet.audit.chain import GENESIS
 
 
 class Event(models.Model):
@@ -37,24 +37,6 @@ class Event(models.Model):
 
     def __str__(self) -> str:
         return f"{self.sequence} {self.act} by {self.actor}"
-
-    def as_link(self) -> Link:
-        """The event in the chain's own form."""
-        return Link(
-            sequence=self.sequence,
-            at=self.at,
-            actor=self.actor,
-            user_id=self.user_id,
-            origin=self.origin,
-            act=self.act,
-            host=self.host,
-            subject_kind=self.subject_kind,
-            subject_id=self.subject_id,
-            subject_label=self.subject_label,
-            detail=self.detail,
-            previous_hash=self.previous_hash,
-            hash=self.hash,
-        )
 
 
 class Head(models.Model):

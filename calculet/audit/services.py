@@ -1,4 +1,4 @@
-"""The only way to audit events: record one, verify the chain. Reading for pages stands in `selectors`."""
+"""The only way to write audit events, and to walk their chain: record, verify, export. `selectors` reads for pages."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from django.db import models, transaction
 from django.utils import timezone
 
 from calculet.actors import Actor
-from calculet.audit.chain import GENESIS, Link, Verdict, canonical_json, link_hash, verify
+from calculet.audit.chain import GENESIS, Link, Verdict, canonical_json, link_hash, link_line, verify
 from calculet.audit.models import Event, Head
 from calculet.audit.subjects import host_of, text_keep
+from calculet.people.roles import Act, require
+
+VERIFIED, EXPORTED = "audit.verified", "audit.exported"
 
 
 def record(
@@ -89,16 +92,50 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def events_in_order(*, batch: int = 2000) -> Iterator[Event]:
-    """Every event from the first on, in flat memory."""
-    return Event.objects.order_by("sequence").iterator(chunk_size=batch)
+def head_now() -> Head:
+    """The end of the chain as it is now, for a document to name; an unsaved row when nothing was recorded yet."""
+    return Head.objects.filter(pk=1).first() or Head(pk=1, sequence=0, hash=GENESIS)
+
+
+def links_in_order(*, up_to: int | None = None) -> Iterator[Link]:
+    """Every event from the first on, or up to a number, in flat memory."""
+    events = Event.objects.order_by("sequence")
+    if up_to is not None:
+        events = events.filter(sequence__lte=up_to)
+    rows = events.values_list(*Link.__slots__).iterator(chunk_size=2000)
+    return (Link(*row) for row in rows)
+
+
+def chain_verify(*, actor: Actor) -> Verdict:
+    """Walk the chain, and record the walk and what it found. Raises NotAllowed."""
+    require(actor.user, Act.AUDIT_READ)
+    verdict = verify_chain()
+    with transaction.atomic():
+        record(act=VERIFIED, actor=actor, detail={"whole": verdict.whole, "links": verdict.links, "found": verdict})
+    return verdict
+
+
+def chain_export(*, actor: Actor) -> Iterator[str]:
+    """Record the export, then give every event up to that record, each as one line with its end. Raises NotAllowed.
+
+    The lines are read as they are taken; the record is the last of them, so an export tells who took it.
+    """
+    require(actor.user, Act.AUDIT_EXPORT)
+    with transaction.atomic():
+        last = record(act=EXPORTED, actor=actor).sequence
+    return export_lines(last)
+
+
+def export_lines(last: int) -> Iterator[str]:
+    """Each event up to a number as a line of an export, with its end."""
+    return (f"{link_line(link)}\n" for link in links_in_order(up_to=last))
 
 
 def verify_chain() -> Verdict:
     """Walk the whole chain and compare its end with the head's row."""
     # The head is read first: events that are added during the walk come after it and are walked as well.
     head = Head.objects.filter(pk=1).first()
-    verdict = verify(event.as_link() for event in events_in_order())
+    verdict = verify(links_in_order())
     if not verdict.whole or (head is None and not verdict.links):
         return verdict
     if head is None:

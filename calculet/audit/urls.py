@@ -1,5 +1,15 @@
-from django.urls import URLPattern
+"""Addresses of the audit log."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from calculet.audit import views
 
 app_name = "audit"
 
-urlpatterns: list[URLPattern] = []
+urlpatterns = [
+    path("", views.log, name="log"),
+    path("verify/", views.verify, name="verify"),
+    path("export/", views.export, name="export"),
+]

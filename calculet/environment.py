@@ -1,0 +1,71 @@
+"""Reads settings from the environment, and refuses what it does not understand. Plain Python.
+
+An empty variable counts as one that is not set. Each reader raises EnvironmentWrong with a sentence.
+"""
+
+from __future__ import annotations
+
+import os
+import zoneinfo
+from collections.abc import Collection, Sequence
+
+_YES = frozenset({"1", "true", "yes", "on"})
+_NO = frozenset({"0", "false", "no", "off"})
+
+
+class EnvironmentWrong(Exception):
+    """A variable holds what its setting cannot take."""
+
+    def __init__(self, name: str, value: str, wanted: str) -> None:
+        super().__init__(name, value, wanted)
+        self.name, self.value, self.wanted = name, value, wanted
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name} is “{self.value}”, but it takes {self.wanted}. Nothing was started. Correct the variable or "
+            "remove it; docs/settings.md says what it means."
+        )
+
+
+def read_text(name: str, default: str) -> str:
+    """A text as it stands."""
+    return os.environ.get(name) or default
+
+
+def read_names(name: str, default: Sequence[str]) -> list[str]:
+    """Names with commas between them."""
+    return [part.strip() for part in read_text(name, ",".join(default)).split(",") if part.strip()]
+
+
+def read_switch(name: str, *, default: bool) -> bool:
+    """Yes or no; a word that is neither must not pass for one of them."""
+    word = read_text(name, "yes" if default else "no").strip().lower()
+    if word not in _YES | _NO:
+        raise EnvironmentWrong(name, os.environ[name], "yes or no")
+    return word in _YES
+
+
+def read_count(name: str, default: int) -> int:
+    """A whole number from 1 on."""
+    text = read_text(name, str(default)).strip()
+    if not (text.isascii() and text.isdigit() and int(text) >= 1):
+        raise EnvironmentWrong(name, text, "a whole number from 1 on")
+    return int(text)
+
+
+def read_choice(name: str, default: str, choices: Collection[str]) -> str:
+    """One of a few words, in capitals or not."""
+    word = read_text(name, default).strip().upper()
+    if word not in choices:
+        raise EnvironmentWrong(name, os.environ[name], " or ".join(choices))
+    return word
+
+
+def read_time_zone(name: str, default: str) -> str:
+    """The name of a time zone that this machine knows."""
+    zone = read_text(name, default).strip()
+    try:
+        zoneinfo.ZoneInfo(zone)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise EnvironmentWrong(name, zone, "the name of a time zone, as in Asia/Shanghai") from error
+    return zone
