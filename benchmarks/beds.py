@@ -21,6 +21,7 @@ from pathlib import Path
 FAR, NEAR = "10.77.0.2", "10.77.0.1"
 START_SECONDS = 10.0
 PROGRAMS = {"ip": "iproute2", "cc": "gcc", "sshd": "openssh-server", "ssh-keygen": "openssh-client"}
+_ALLOWED = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 _PLACES = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
 
 
@@ -105,6 +106,7 @@ def lossy(folder: Path, profile: Profile, seed: int) -> Iterator[Bed]:
         profile.round_trip_ms, profile.loss_percent, profile.burst, profile.rate_megabits, profile.queue_ms, seed
     )  # fmt: skip
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_cubic_allowed())
         process = subprocess.Popen([str(relay), *devices, *map(str, numbers)], stdout=subprocess.PIPE)
         stack.callback(_end, process)
         assert process.stdout is not None
@@ -127,6 +129,19 @@ def lossy(folder: Path, profile: Profile, seed: int) -> Iterator[Bed]:
             f"{profile.rate_megabits:g} Mbit/s, cubic"
         )
         yield _bed(description, ("ip", "netns", "exec", near), FAR, 22, folder)
+
+
+@contextlib.contextmanager
+def _cubic_allowed() -> Iterator[None]:
+    """A namespace may choose only what the whole machine allows; what it allowed before is put back."""
+    before = _ALLOWED.read_text().split()
+    if "cubic" not in before:
+        _ALLOWED.write_text(" ".join([*before, "cubic"]))
+    try:
+        yield
+    finally:
+        if "cubic" not in before:
+            _ALLOWED.write_text(" ".join(before))
 
 
 def _bed(description: str, prefix: tuple[str, ...], address: str, port: int, folder: Path) -> Bed:

@@ -33,3 +33,13 @@ def need(*names: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)
+
+
+def need_root(what: str) -> None:
+    """Like `need`, for what only root may do."""
+    if os.geteuid() == 0:
+        return
+    reason = f"{what} needs root"
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)

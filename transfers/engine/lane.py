@@ -56,6 +56,7 @@ class RateMeter:
 
     def __init__(self) -> None:
         self.bytes_per_second = 0.0
+        self.is_known = False
         self._since: float | None = None
         self._bytes = 0
 
@@ -67,6 +68,7 @@ class RateMeter:
         passed = now - self._since
         if passed >= 0.4:
             rate = self._bytes / passed
+            self.is_known = True
             weight = 0.5 ** (passed / 1.4)
             self.bytes_per_second = (
                 self.bytes_per_second * weight + rate * (1 - weight) if self.bytes_per_second else rate
@@ -181,7 +183,7 @@ class Lane(threading.Thread):
         stream.close()
         while self._asked:
             self._link.queue.release(self._asked.popleft().range)
-        self._link.queue.note_rate(self.number, 0.0)
+        self._link.queue.forget_rate(self.number)
         self.meter = RateMeter()
         self.build_key = ""
 
@@ -204,6 +206,7 @@ class Lane(threading.Thread):
                 data = stream.receive(MEBIBYTE // 4, timeout_seconds=POLL_SECONDS)
             except DeadlinePassed:
                 self.meter.note(0, self._link.clock.monotonic())
+                self._link.queue.note_rate(self.number, self.meter.bytes_per_second)
                 self._check_silence()
                 continue
             self._last_data_at = self._link.clock.monotonic()
@@ -213,7 +216,8 @@ class Lane(threading.Thread):
                     continue
             reader.feed(data)
             self.meter.note(len(data), self._last_data_at)
-            self._link.queue.note_rate(self.number, self.meter.bytes_per_second)
+            if self.meter.is_known:
+                self._link.queue.note_rate(self.number, self.meter.bytes_per_second)
             self._take_in(reader)
             self._check_pace()
         self.cut()

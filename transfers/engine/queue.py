@@ -18,7 +18,8 @@ from transfers.engine.types import CELL_BYTES, MEBIBYTE
 
 LARGEST_RANGE_BYTES = 4 * MEBIBYTE
 COPIES_AT_MOST = 3
-UNKNOWN_RATE = float(CELL_BYTES)  # bytes a second assumed of a lane that has no figure yet
+SLOWEST_RATE = float(CELL_BYTES) / 4  # bytes a second assumed of a lane that brings nothing
+GAIN_SECONDS = 0.5  # a copy that would come this much earlier, or less, is not worth its bytes
 _MISSING, _WRITING, _DONE = 0, 1, 2
 
 
@@ -113,6 +114,10 @@ class RangeQueue:
         """What a lane achieves, for judging who will be last."""
         self._rates[lane] = bytes_per_second
 
+    def forget_rate(self, lane: int) -> None:
+        """A lane begins anew: until it has a figure, it is taken to be as fast as who asks."""
+        self._rates.pop(lane, None)
+
     def free_bytes(self) -> int:
         """About how many bytes of the builds in order nobody holds yet (cells counted whole)."""
         with self.changed:
@@ -141,9 +146,11 @@ class RangeQueue:
     def take_double(self, lane: int, latency_seconds: float) -> Range | None:
         """For a lane without work when nothing is free: the end of the range that would be finished last.
 
-        None when the lane could not bring it sooner than its holder.
+        None when the lane has no figure yet, or could not bring it clearly sooner than its holder.
         """
-        rate = self._rates.get(lane, 0.0) or UNKNOWN_RATE
+        rate = self._rates.get(lane, 0.0)
+        if not rate:
+            return None
         with self.changed:
             best: tuple[float, Range, list[int]] | None = None
             for holder, ranges in self._held.items():
@@ -153,7 +160,7 @@ class RangeQueue:
                 for held in ranges:
                     open_cells = self._open_cells(held)
                     waiting += len(open_cells)
-                    seconds = waiting * CELL_BYTES / (self._rates.get(holder, 0.0) or UNKNOWN_RATE / 4)
+                    seconds = waiting * CELL_BYTES / max(SLOWEST_RATE, self._rates.get(holder, rate))
                     work = self._work.get(held.key)
                     if work is None or held.key not in self._order or (best is not None and seconds <= best[0]):
                         continue
@@ -163,7 +170,8 @@ class RangeQueue:
             if best is None:
                 return None
             seconds, held, cells = best
-            count = min(len(cells) - len(cells) // 2, int((seconds - latency_seconds) * 0.8 * rate // CELL_BYTES))
+            gained = (seconds - latency_seconds - GAIN_SECONDS) * 0.8
+            count = min(len(cells) - len(cells) // 2, int(gained * rate // CELL_BYTES))
             if count < 1:
                 return None
             tail = cells[-count:]

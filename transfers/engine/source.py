@@ -111,7 +111,8 @@ class PieceReader:
         if found > left:
             raise StreamConfused(f"more than {piece.length:,} bytes came for a piece of that length")
         if found == left and found and self._pending_status(found) is None:
-            return self._hand(found), False
+            data, self._searched = self._hand(found), 0  # the nonce stands at the beginning now: it is found again
+            return data, False
         status = self._pending_status(found)
         if status is None:
             self._searched = found
