@@ -43,21 +43,20 @@ def same_tree(left: Path, right: Path) -> bool:
     """Every name, kind, link text, permission and byte is the same, both ways."""
     told: list[str] = []
 
-    def look(one: bytes, other: bytes) -> None:
-        names = sorted(set(os.listdir(one)) | set(os.listdir(other)))
-        for name in names:
-            a, b = one + b"/" + name, other + b"/" + name
+    def look(one: Path, other: Path) -> None:
+        for name in sorted({path.name for path in (*one.iterdir(), *other.iterdir())}):
+            a, b = one / name, other / name
             if not (os.path.lexists(a) and os.path.lexists(b)):
                 told.append(f"{name!r} is on one side only")
-            elif os.path.islink(a) or os.path.islink(b):
-                if os.readlink(a) != os.readlink(b):
+            elif a.is_symlink() or b.is_symlink():
+                if a.readlink() != b.readlink():
                     told.append(f"{name!r} leads elsewhere")
-            elif os.path.isdir(a):
+            elif a.is_dir():
                 look(a, b)
-            elif not filecmp.cmp(a, b, shallow=False) or os.stat(a).st_mode != os.stat(b).st_mode:
+            elif not filecmp.cmp(a, b, shallow=False) or a.stat().st_mode != b.stat().st_mode:
                 told.append(f"{name!r} differs")
 
-    look(os.fsencode(left), os.fsencode(right))
+    look(left, right)
     assert not told
     return True
 
