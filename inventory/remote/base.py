@@ -236,6 +236,7 @@ class Completed:
     status: int
     output: bytes
     errors: bytes
+    greeting_bytes: int = 0  # what the login shell printed before; dropped
 
 
 @dataclass(frozen=True, slots=True)

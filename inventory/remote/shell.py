@@ -248,7 +248,7 @@ def run_framed(
     call = FramedCall(session, step=step, address=at[0], port=at[1])
     call.begin(script, timeout_seconds=timeout_seconds)
     output = b"".join(call.pieces(silence_seconds=timeout_seconds, deadline=deadline))
-    return Completed(_status(call), output, call.reader.last_errors)
+    return Completed(_status(call), output, call.reader.last_errors, call.reader.greeting_bytes)
 
 
 def stream_framed(
