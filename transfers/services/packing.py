@@ -44,7 +44,7 @@ from transfers.services.builds import DEVIATIONS_KEPT, build_lease_name
 from transfers.services.entry_lists import entry_list_store
 
 TURN_SECONDS = 45.0  # a worker stays with one build no longer than this; the next tick goes on
-POLL_SECONDS = 1.0
+POLL_AT_MOST_SECONDS = 2.0
 PAUSE_AT_MOST_SECONDS = 60
 
 
@@ -160,6 +160,7 @@ class _Packing:
         if stage == "pack" and self._is_new(folder):
             need_space(self._remote, self._host.staging_path, archive_bytes_at_most(self._members))
         start_job(self._remote, folder, script)
+        pause = 0.1
         while True:
             state = poll_job(self._remote, folder)
             if state.phase == "done":
@@ -168,7 +169,8 @@ class _Packing:
                 raise CommandFailed(f"{stage} {self._build.pack.name}", state.status or 0, _ending(state))
             if lease_beat(self._held) or time.monotonic() > self._until:
                 return False
-            time.sleep(POLL_SECONDS)
+            time.sleep(pause)
+            pause = min(pause * 1.5, POLL_AT_MOST_SECONDS)
 
     def _is_new(self, folder: RemoteName) -> bool:
         return self._remote.run(b"[ -d %b ]" % quote(folder.raw), step="look for the job").status != 0
