@@ -1,10 +1,22 @@
-"""All reads of the inventory: what pages show, and what other areas ask of it."""
+"""All reads of the inventory: what pages show, and what other areas ask of it. Folders are read in `browsing`."""
 
 from __future__ import annotations
 
-from django.db.models import QuerySet
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
-from inventory.models import Entry, Resource, Scan, ScanState
+from django.conf import settings
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.utils import timezone
+
+from calculet.leases.models import Lease
+from calculet.leases.services import LEASE_SILENCE_SECONDS
+from inventory.models import Entry, Host, HostKey, Proposal, ProposalState, Resource, Scan, ScanState, SizeBasis, Tier
+
+UNDER_WAY = (ScanState.QUEUED, ScanState.RUNNING)
+KEY_FILES_AT_MOST = 200
+PROBE_AWAITED_SECONDS = 60
 
 
 def latest_scan(resource: Resource) -> Scan | None:
@@ -15,3 +27,160 @@ def latest_scan(resource: Resource) -> Scan | None:
 def scan_entries(scan: Scan) -> QuerySet[Entry]:
     """A scan's entries in the order of their names, part by part: a folder's content follows it directly."""
     return scan.entries.order_by("position")
+
+
+# -- the board of tiers and resources ----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Sums:
+    """Bytes by how far they can be trusted, never added to one another."""
+
+    exact: int = 0
+    declared: int = 0
+    about: int = 0
+    unknown: int = 0  # resources without a size
+
+    def add(self, resource: Resource) -> None:
+        """Count one resource."""
+        if resource.size_bytes is None:
+            self.unknown += 1
+        else:
+            setattr(self, resource.size_basis, getattr(self, resource.size_basis) + resource.size_bytes)
+
+    def by_basis(self) -> list[tuple[str, int]]:
+        """The sums that are not nothing, best basis first."""
+        bases = (SizeBasis.EXACT, SizeBasis.DECLARED, SizeBasis.ABOUT)
+        return [(str(basis.label), found) for basis in bases if (found := getattr(self, basis.value))]
+
+
+@dataclass(frozen=True, slots=True)
+class BoardRow:
+    """A resource with the scan that was asked for last."""
+
+    resource: Resource
+    scan: Scan | None
+
+    @property
+    def is_under_way(self) -> bool:
+        return self.scan is not None and self.scan.state in UNDER_WAY
+
+
+@dataclass(slots=True)
+class BoardTier:
+    """A tier's resources; `tier` is None for those that have none yet."""
+
+    tier: Tier | None
+    rows: list[BoardRow] = field(default_factory=list)
+    sums: Sums = field(default_factory=Sums)
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """Tiers with resources, in order of value."""
+
+    tiers: list[BoardTier]
+    sums: Sums
+
+    @property
+    def is_under_way(self) -> bool:
+        """True while any of its resources is being scanned."""
+        return any(row.is_under_way for tier in self.tiers for row in tier.rows)
+
+    @property
+    def count(self) -> int:
+        return sum(len(tier.rows) for tier in self.tiers)
+
+
+def board(*, host: Host | None = None) -> Board:
+    """The tiers with their resources and last scans, of one host or of all. Tiers without a resource are left out."""
+    rows = Resource.objects.select_related("host", "tier").order_by("tier__position", "host__name", "position", "name")
+    if host is not None:
+        rows = rows.filter(host=host)
+    last = Scan.objects.filter(resource=OuterRef("pk")).order_by("-requested_at", "-pk").values("pk")[:1]
+    resources = list(rows.annotate(last_scan_id=Subquery(last)))
+    scans = Scan.objects.in_bulk([row.last_scan_id for row in resources if row.last_scan_id])
+    groups: dict[int | None, BoardTier] = {}
+    sums = Sums()
+    for resource in resources:
+        group = groups.setdefault(resource.tier_id, BoardTier(resource.tier))
+        group.rows.append(BoardRow(resource, scans.get(resource.last_scan_id)))
+        group.sums.add(resource)
+        sums.add(resource)
+    # Databases disagree on where NULL sorts; what has no tier comes last on every one.
+    ordered = sorted(groups.values(), key=lambda group: (group.tier is None, group.tier.position if group.tier else 0))
+    return Board(ordered, sums)
+
+
+def scans_of(resource: Resource, *, limit: int = 20) -> list[Scan]:
+    """A resource's scans, newest first."""
+    return list(resource.scans.select_related("requested_by").order_by("-requested_at", "-pk")[:limit])
+
+
+# -- hosts -------------------------------------------------------------------------------------------------------------
+
+
+def hosts_shown() -> QuerySet[Host]:
+    """Every host with its channels, and how many resources it has (`resource_count`)."""
+    return Host.objects.prefetch_related("channels").annotate(resource_count=Count("resources")).order_by("name")
+
+
+def keys_of(host: Host) -> list[HostKey]:
+    """Every key that was pinned for a host's channels, the one in force first."""
+    keys = HostKey.objects.filter(channel__host=host).select_related("pinned_by", "channel")
+    return sorted(keys, key=lambda key: (key.retired_at is not None, -key.pinned_at.timestamp()))
+
+
+def host_sums(host: Host) -> Sums:
+    """What a host's resources come to, by basis."""
+    sums = Sums()
+    for resource in Resource.objects.filter(host=host).only("size_bytes", "size_basis"):
+        sums.add(resource)
+    return sums
+
+
+def probe_is_awaited(host: Host, *, asked_at: datetime | None) -> bool:
+    """True while a probe runs, or while one that was asked for at `asked_at` may still begin."""
+    now = timezone.now()
+    lease = Lease.objects.filter(name=f"probe:{host.pk}").first()
+    beat = lease.heartbeat_at if lease is not None else None
+    if lease is not None and lease.owner and beat is not None:
+        return beat > now - timedelta(seconds=LEASE_SILENCE_SECONDS)
+    if asked_at is None or not now - timedelta(seconds=PROBE_AWAITED_SECONDS) < asked_at <= now:
+        return False
+    return beat is None or beat < asked_at
+
+
+def key_file_names() -> list[str]:
+    """Names of the files in the key directory that may be private keys; empty when there is no such directory."""
+    try:
+        files = sorted(path for path in settings.KEY_DIR.rglob("*") if path.is_file() and path.suffix != ".pub")
+    except OSError:
+        return []
+    return [path.relative_to(settings.KEY_DIR).as_posix() for path in files[:KEY_FILES_AT_MOST]]
+
+
+# -- proposals ---------------------------------------------------------------------------------------------------------
+
+
+def proposals_waiting(*, host: Host | None = None) -> QuerySet[Proposal]:
+    """Proposals that nobody decided yet, oldest first."""
+    rows = Proposal.objects.filter(state=ProposalState.PROPOSED).select_related("host", "author")
+    return (rows if host is None else rows.filter(host=host)).order_by("created_at", "pk")
+
+
+def proposals_decided(*, limit: int = 20) -> list[Proposal]:
+    """The latest proposals that were decided or withdrawn."""
+    rows = Proposal.objects.filter(~Q(state=ProposalState.PROPOSED)).select_related("host", "author", "decided_by")
+    return list(rows.order_by("-decided_at", "-pk")[:limit])
+
+
+def resources_named(host: Host, names: Iterable[str]) -> dict[str, Resource]:
+    """Some of a host's resources, by name."""
+    rows = Resource.objects.filter(host=host, name__in=list(names)).select_related("tier")
+    return {row.name: row for row in rows}
+
+
+def tiers_at(positions: Iterable[int]) -> dict[int, Tier]:
+    """Some tiers, by position."""
+    return {tier.position: tier for tier in Tier.objects.filter(position__in=list(positions))}

@@ -2,8 +2,34 @@
 
 from __future__ import annotations
 
-from django.urls import URLPattern
+from django.urls import URLPattern, path
+
+from inventory.views import board, hosts, proposals, resources
 
 app_name = "inventory"
 
-urlpatterns: list[URLPattern] = []
+_HOST = "hosts/<slug:name>/"
+_RESOURCE = "resources/<int:pk>/"
+_PROPOSAL = "proposals/<int:pk>/"
+
+urlpatterns: list[URLPattern] = [
+    path("", board.index, name="index"),
+    path(_RESOURCE, resources.resource, name="resource"),
+    path(f"{_RESOURCE}change/", resources.resource_change, name="resource-change"),
+    path(f"{_RESOURCE}scan/", resources.resource_scan, name="resource-scan"),
+    path("scans/<int:pk>/", resources.entries, name="entries"),
+    path("scans/<int:pk>/cancel/", resources.scan_cancel, name="scan-cancel"),
+    path("proposals/", proposals.proposal_list, name="proposals"),
+    path(f"{_PROPOSAL}approve/", proposals.proposal_approve, name="proposal-approve"),
+    path(f"{_PROPOSAL}decline/", proposals.proposal_decline, name="proposal-decline"),
+    path(f"{_PROPOSAL}withdraw/", proposals.proposal_withdraw, name="proposal-withdraw"),
+    path("hosts/", hosts.host_list, name="hosts"),
+    path("hosts/add/new/", hosts.host_add, name="host-add"),  # two parts, so that a host may be called “add”
+    path(_HOST, hosts.host, name="host"),
+    path(f"{_HOST}change/", hosts.host_change, name="host-change"),
+    path(f"{_HOST}look/", hosts.host_look, name="host-look"),
+    path(f"{_HOST}pin/", hosts.host_pin, name="host-pin"),
+    path(f"{_HOST}probe/", hosts.host_probe, name="host-probe"),
+    path(f"{_HOST}resources/add/", resources.resource_add, name="resource-add"),
+    path(f"{_HOST}scan/", board.scan_all, name="scan-all"),
+]

@@ -1,0 +1,157 @@
+"""Proposals: what a plan file says differently from the team, for another person to decide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_POST, require_safe
+
+from calculet.http import PersonRequest
+from calculet.pages.templatetags.shown import bytes_exact
+from calculet.people.roles import Act, require
+from inventory import selectors
+from inventory.forms import NoteForm
+from inventory.models import Proposal, SizeBasis
+from inventory.services import tiers
+from inventory.views.acts import act_and_return
+
+_FIELDS = {
+    "path": gettext_lazy("path"),
+    "kind": gettext_lazy("kind"),
+    "tier": gettext_lazy("tier"),
+    "position": gettext_lazy("place in its tier"),
+    "size": gettext_lazy("size"),
+    "value": gettext_lazy("value"),
+    "recommendation": gettext_lazy("recommendation"),
+    "name": gettext_lazy("name"),
+    "note": gettext_lazy("note"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One field that the team and the file hold differently. `has_moved` when the team changed it again since."""
+
+    what: str
+    field: str
+    now: str
+    wanted: str
+    has_moved: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A proposal as the page shows it."""
+
+    proposal: Proposal
+    differences: list[Difference]
+    may_decide: bool
+    may_withdraw: bool
+
+    @property
+    def has_moved(self) -> bool:
+        return any(difference.has_moved for difference in self.differences)
+
+
+@require_safe
+def proposal_list(request: PersonRequest) -> HttpResponse:
+    """What waits, with every difference, and what was decided."""
+    require(request.user, Act.VIEW)
+    person = request.user
+    waiting = []
+    for proposal in selectors.proposals_waiting():
+        is_own = proposal.author_id == person.pk
+        shown = Shown(
+            proposal=proposal,
+            differences=_differences(proposal),
+            may_decide=person.may(Act.TIER_APPROVE) and not is_own,
+            may_withdraw=person.may(Act.TIER_EDIT) and is_own,
+        )
+        waiting.append(shown)
+    context = {"waiting": waiting, "decided": selectors.proposals_decided()}
+    return render(request, "inventory/proposals.html", context)
+
+
+@require_POST
+def proposal_approve(request: PersonRequest, pk: int) -> HttpResponse:
+    """Approve exactly what was shown."""
+    require(request.user, Act.TIER_APPROVE)
+    return _decide(request, pk, tiers.proposal_approve, _("The proposal is approved and applied."))
+
+
+@require_POST
+def proposal_decline(request: PersonRequest, pk: int) -> HttpResponse:
+    """Turn a proposal down."""
+    require(request.user, Act.TIER_APPROVE)
+    return _decide(request, pk, tiers.proposal_decline, _("The proposal is declined; nothing else was changed."))
+
+
+@require_POST
+def proposal_withdraw(request: PersonRequest, pk: int) -> HttpResponse:
+    """Take one's own proposal back."""
+    require(request.user, Act.TIER_EDIT)
+    proposal = get_object_or_404(Proposal.objects.select_related("host"), pk=pk)
+    return act_and_return(
+        request,
+        lambda actor: tiers.proposal_withdraw(proposal=proposal, actor=actor),
+        "inventory:proposals",
+        done=_("The proposal is withdrawn."),
+    )
+
+
+def _decide(request: PersonRequest, pk: int, decide: Any, done: str) -> HttpResponse:
+    proposal = get_object_or_404(Proposal.objects.select_related("host"), pk=pk)
+    form = NoteForm(request.POST)
+    if not form.is_valid():
+        return redirect("inventory:proposals")
+    given = form.cleaned_data
+    return act_and_return(
+        request,
+        lambda actor: decide(proposal=proposal, digest=given["digest"], note=given["note"], actor=actor),
+        "inventory:proposals",
+        done=done,
+    )
+
+
+def _differences(proposal: Proposal) -> list[Difference]:
+    changes = proposal.changes
+    rows = selectors.resources_named(
+        proposal.host, {str(change["resource"]) for change in changes if "resource" in change}
+    )
+    agreed = selectors.tiers_at({int(change["tier"]) for change in changes if "tier" in change})
+    found = []
+    for change in changes:
+        field = str(change["field"])
+        if "tier" in change:
+            tier = agreed.get(change["tier"])
+            what = _("tier %(position)s") % {"position": change["tier"]}
+            present = getattr(tier, field) if tier is not None else None
+        else:
+            row = rows.get(str(change["resource"]))
+            what = str(change["resource"])
+            present = tiers.resource_values(row)[field] if row is not None else None
+        found.append(
+            Difference(
+                what=what,
+                field=str(_FIELDS.get(field, field)),
+                now=_words(field, change["from"]),
+                wanted=_words(field, change["to"]),
+                has_moved=present != change["from"],
+            )
+        )
+    return found
+
+
+def _words(field: str, value: Any) -> str:
+    """A changed value in words."""
+    if field == "size":
+        size, basis = value
+        return _("not known") if size is None else f"{bytes_exact(size)}, {SizeBasis(basis).label}"
+    if value is None or value == "":
+        return "–"
+    return str(value)
