@@ -40,6 +40,14 @@ def pytest_configure(config: pytest.Config) -> None:
     operations._flushes_guarded_tables = True  # type: ignore[attr-defined]
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is about the other database: nothing is missing, so it is no skip."""
+    others = [item for item in items if any(mark.args[0] != connection.vendor for mark in item.iter_markers("only_on"))]
+    if others:
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in others]
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """The first process of a run removes the data folders of all."""
     if "PYTEST_XDIST_WORKER" not in os.environ and (root := os.environ.get("TESTS_DATA_ROOT")):

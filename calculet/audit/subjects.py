@@ -21,7 +21,7 @@ def host_of(row: models.Model) -> str:
     """The name of the host that a row belongs to, by the shortest way over its foreign keys; empty when none."""
     if row._meta.model_name == HOST_FIELD:
         return str(row)
-    path = _path_to_host(type(row))
+    path = _path_to_host(row._meta.model)  # not type(): a request's person is wrapped
     found: object = row
     for name in path:
         found = getattr(found, name, None)

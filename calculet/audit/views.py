@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.contrib import messages
 from django.core.paginator import Paginator
+from django.db import transaction
 from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -44,7 +45,8 @@ def verify(request: PersonRequest) -> HttpResponse:
     require(request.user, Act.AUDIT_READ)
     actor = actor_of(request)
     try:
-        claim_act(request.POST.get(ACT_KEY_FIELD, ""), actor)
+        with transaction.atomic():
+            claim_act(request.POST.get(ACT_KEY_FIELD, ""), actor)
     except ActDoneAlready as done:
         messages.warning(request, str(done))
         return redirect("audit:log")

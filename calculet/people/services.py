@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from django.contrib.auth.models import Group
+from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import F, QuerySet
 from django.utils import timezone
@@ -55,9 +56,24 @@ class NameTaken(PeopleError):
         }
 
 
+@dataclass(eq=False)
+class NameWrong(PeopleError):
+    username: str
+
+    def __str__(self) -> str:
+        return _(
+            "“%(name)s” cannot be a sign-in name. Nothing was changed. A sign-in name has 1 to 150 letters, digits and "
+            "@ . + - _ without blanks."
+        ) % {"name": self.username}
+
+
 def person_create(*, actor: Actor, username: str, full_name: str = "", roles: Iterable[Role] = ()) -> Person:
-    """Add a person who has no password yet (see `password_link_make`). Raises NotAllowed, NameTaken."""
+    """Add a person who has no password yet (see `password_link_make`). Raises NotAllowed, NameWrong, NameTaken."""
     _allow(actor)
+    try:
+        Person._meta.get_field("username").clean(username, None)
+    except ValidationError as error:
+        raise NameWrong(username) from error
     wanted = sorted(set(roles))
     try:
         with transaction.atomic():
@@ -102,6 +118,21 @@ def role_withdraw(*, actor: Actor, person: Person, role: Role) -> bool:
         record(act="role.withdrawn", actor=actor, subject=person, detail={"role": role})
     _forget_roles(person)
     return True
+
+
+def roles_set(*, actor: Actor, person: Person, roles: Iterable[Role]) -> None:
+    """Make a person's roles those that are given, all or nothing; each change is an event of its own.
+
+    Raises NotAllowed, LastAdmin.
+    """
+    _allow(actor)
+    wanted = frozenset(roles)
+    with transaction.atomic():
+        for role in Role:
+            if role in wanted:
+                role_give(actor=actor, person=person, role=role)
+            else:
+                role_withdraw(actor=actor, person=person, role=role)
 
 
 def person_shut_out(*, actor: Actor, person: Person) -> bool:

@@ -8,6 +8,8 @@ from django.contrib import messages
 from django.contrib.auth import login, logout, update_session_auth_hash
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm, SetPasswordForm
+from django.core.exceptions import BadRequest
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -123,9 +125,10 @@ def people_list(request: PersonRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         actor = actor_of(request)
         try:
-            claim_act(request.POST.get(ACT_KEY_FIELD, ""), actor)
-            person = services.person_create(actor=actor, **form.cleaned_data)
-        except services.NameTaken as error:
+            with transaction.atomic():
+                claim_act(request.POST.get(ACT_KEY_FIELD, ""), actor)
+                person = services.person_create(actor=actor, **form.cleaned_data)
+        except (services.NameTaken, services.NameWrong) as error:
             form.add_error("username", str(error))
         except ActDoneAlready as done:
             messages.warning(request, str(done))
@@ -149,13 +152,12 @@ def person_roles(request: PersonRequest, pk: int) -> HttpResponse:
     """Make the person's roles those that are ticked; each change is an event."""
     require(request.user, Act.PEOPLE_MANAGE)
     person = get_object_or_404(Person, pk=pk)
-    wanted, actor = set(request.POST.getlist("roles")), actor_of(request)
     try:
-        for role in Role:
-            if role.value in wanted:
-                services.role_give(actor=actor, person=person, role=role)
-            else:
-                services.role_withdraw(actor=actor, person=person, role=role)
+        wanted = [Role(name) for name in request.POST.getlist("roles")]
+    except ValueError as error:
+        raise BadRequest(_("There is no such role. Nothing was changed. Load the page again.")) from error
+    try:
+        services.roles_set(actor=actor_of(request), person=person, roles=wanted)
     except services.LastAdmin as error:
         messages.error(request, str(error))
     else:

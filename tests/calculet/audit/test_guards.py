@@ -1,0 +1,107 @@
+"""The database itself refuses to change or remove events, whoever asks."""
+
+from __future__ import annotations
+
+import pytest
+from django.core.checks import run_checks
+from django.db import DatabaseError, connection, transaction
+
+from calculet.audit.guards import REFUSAL, GuardsMissing, guards_missing, guards_prove
+from calculet.audit.models import Event, Head
+from tests.calculet.audit.conftest import guards_down
+
+pytestmark = [pytest.mark.django_db, pytest.mark.databases]
+
+
+COLUMNS = "sequence, at, actor, user_id, origin, act, host, subject_kind, subject_id, subject_label, detail, "
+COLUMNS += "previous_hash, hash"
+FORGED = "2, '2026-01-01 00:00:00+00:00', 'mallory', NULL, '', 'x', '', '', '', '', '{}', 'a', 'b'"
+
+
+def refused(statement: str) -> None:
+    before = list(Event.objects.order_by("sequence").values_list()), list(Head.objects.values_list())
+    with pytest.raises(DatabaseError, match=REFUSAL), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(statement)
+    assert (list(Event.objects.order_by("sequence").values_list()), list(Head.objects.values_list())) == before
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE audit_event SET actor = 'mallory' WHERE sequence = 2",
+        "UPDATE audit_event SET hash = hash",
+        "UPDATE audit_event SET sequence = 9 WHERE sequence = 5",
+        "DELETE FROM audit_event WHERE sequence = 5",
+        "DELETE FROM audit_event",
+        "DELETE FROM audit_head",
+        "UPDATE audit_head SET sequence = 1",
+        "UPDATE audit_head SET hash = 'x'",
+        "UPDATE audit_head SET sequence = sequence + 2",
+    ],
+)
+def test_rows_cannot_be_changed_or_removed(chain: None, statement: str) -> None:
+    refused(statement)
+
+
+@pytest.mark.only_on("sqlite")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"INSERT OR REPLACE INTO audit_event ({COLUMNS}) VALUES ({FORGED})",
+        f"REPLACE INTO audit_event ({COLUMNS}) VALUES ({FORGED})",
+        f"INSERT INTO audit_event ({COLUMNS}) VALUES ({FORGED}) ON CONFLICT (sequence) DO UPDATE SET actor = 'mallory'",
+        "UPDATE OR REPLACE audit_event SET sequence = 2 WHERE sequence = 3",
+        "INSERT OR REPLACE INTO audit_head (id, sequence, hash) VALUES (1, 0, 'x')",
+    ],
+)
+@pytest.mark.parametrize("recursive", ["ON", "OFF"])
+def test_sqlite_rows_cannot_be_replaced(chain: None, statement: str, recursive: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"PRAGMA recursive_triggers = {recursive}")
+    try:
+        refused(statement)
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("PRAGMA recursive_triggers = ON")
+
+
+@pytest.mark.only_on("postgresql")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "TRUNCATE audit_event",
+        "TRUNCATE audit_head",
+        "TRUNCATE audit_event, audit_head CASCADE",
+        f"INSERT INTO audit_event ({COLUMNS}) VALUES ({FORGED}) ON CONFLICT (sequence) DO UPDATE SET actor = 'mallory'",
+        "SET LOCAL session_replication_role = replica; DELETE FROM audit_event",
+    ],
+)
+def test_postgresql_rows_cannot_be_truncated_or_replaced(chain: None, statement: str) -> None:
+    refused(statement)
+
+
+def test_missing_guards_are_named_at_the_start_and_after_a_migration(chain: None) -> None:
+    assert guards_missing(connection) == []
+    assert not [found for found in run_checks(databases=["default"]) if found.id == "calculet.E007"]
+    table = "" if connection.vendor == "sqlite" else " ON audit_head"
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP TRIGGER audit_head_no_delete{table}")
+    assert guards_missing(connection) == ["audit_head_no_delete"]
+    found = [message for message in run_checks(databases=["default"]) if message.id == "calculet.E007"]
+    assert ["audit_head_no_delete is missing" in message.msg for message in found] == [True]
+    with pytest.raises(GuardsMissing, match="does not protect the audit log: audit_head_no_delete is missing"):
+        guards_prove()
+
+
+def test_guards_that_were_put_back_stand(chain: None) -> None:
+    with guards_down():
+        assert guards_missing(connection)
+    assert guards_missing(connection) == []
+
+
+@pytest.mark.only_on("sqlite")
+def test_a_weakened_guard_of_sqlite_counts_as_missing(chain: None) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TRIGGER audit_event_no_delete")
+        cursor.execute("CREATE TRIGGER audit_event_no_delete BEFORE DELETE ON audit_event BEGIN SELECT 1; END")
+    assert guards_missing(connection) == ["audit_event_no_delete"]
