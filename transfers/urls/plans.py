@@ -1,7 +1,28 @@
-"""Addresses of plans pages."""
+"""Addresses of plans."""
 
 from __future__ import annotations
 
-from django.urls import URLPattern
+from django.urls import URLPattern, path
 
-urlpatterns: list[URLPattern] = []
+from transfers.views import packs, plan_files, plan_items, plans, revisions
+
+_PLAN = "plans/<slug:host>/"
+_REVISION = f"{_PLAN}revisions/<int:number>/"
+
+urlpatterns: list[URLPattern] = [
+    path("plans/", plans.plan_index, name="plan-index"),
+    path(_PLAN, plans.plan, name="plan"),
+    path(f"{_PLAN}order/", packs.order, name="order"),
+    path(f"{_PLAN}draft/", plans.draft_start, name="draft-start"),
+    path(f"{_PLAN}draft/propose/", plans.draft_propose, name="draft-propose"),
+    path(f"{_PLAN}draft/withdraw/", plans.draft_discard, name="draft-withdraw"),
+    path(f"{_PLAN}draft/items/new/", plan_items.item_new, name="item-new"),
+    path(f"{_PLAN}draft/items/<int:pk>/", plan_items.item_edit, name="item"),
+    path(f"{_PLAN}draft/items/<int:pk>/remove/", plan_items.item_remove, name="item-remove"),
+    path(_REVISION, revisions.revision, name="revision"),
+    path(f"{_REVISION}approve/", revisions.revision_approve, name="revision-approve"),
+    path(f"{_REVISION}decline/", revisions.revision_decline, name="revision-decline"),
+    path(f"{_REVISION}withdraw/", revisions.revision_withdraw, name="revision-withdraw"),
+    path(f"{_PLAN}load/", plan_files.plan_load, name="plan-load"),
+    path(f"{_PLAN}export/", plan_files.plan_export, name="plan-export"),
+]

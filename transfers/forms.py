@@ -1,0 +1,176 @@
+"""Forms of plans and packs. They read what was typed; services decide whether it may be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+from django.utils.translation import gettext as _now
+from django.utils.translation import gettext_lazy as _
+
+from inventory.models import Host, Resource
+from transfers.models import Item, Mode
+
+MEBIBYTE = 2**20
+LARGEST_PLAN_FILE_BYTES = 4 * MEBIBYTE
+
+MODE_WORDS = {
+    Mode.ARCHIVE: _("archive: made on the host from the list, then fetched as one file"),
+    Mode.FILES: _("files: fetched as they are, nothing is written on the host"),
+    Mode.EXISTING: _("existing archive: one file that is there already"),
+    Mode.PARTS: _("set of parts: chunk files that are there already"),
+}
+
+
+class HoldForm(forms.Form):
+    """Why a pack is kept back."""
+
+    reason = forms.CharField(
+        label=_("Reason"),
+        max_length=500,
+        strip=True,
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+        help_text=_("What the pack waits for. Everybody sees it."),
+    )
+
+
+class PlaceForm(forms.Form):
+    """A pack's place in the execution order, counted from 1."""
+
+    place = forms.IntegerField(label=_("Place"), min_value=1)
+
+
+class NoteForm(forms.Form):
+    """A note that goes with an act; what it is for is said by the page."""
+
+    note = forms.CharField(label=_("Note"), required=False, max_length=4000, widget=forms.Textarea(attrs={"rows": 2}))
+
+
+class ReasonForm(forms.Form):
+    """A note that must be given."""
+
+    note = forms.CharField(label=_("Note"), max_length=4000, widget=forms.Textarea(attrs={"rows": 2}))
+
+
+if TYPE_CHECKING:
+    _Resources = forms.ModelMultipleChoiceField[Resource]
+else:
+    _Resources = forms.ModelMultipleChoiceField  # not generic while it runs
+
+
+class ResourceField(_Resources):
+    """Resources of one host, each with its path."""
+
+    def label_from_instance(self, obj: Any) -> str:
+        path = str(obj.path)
+        return f"{obj.name} · {path}" if path else obj.name
+
+
+class ItemForm(forms.Form):
+    """What one pack carries in a draft."""
+
+    pack_name = forms.SlugField(
+        label=_("Pack"),
+        max_length=100,
+        help_text=_("Letters, digits, “-” and “_”; it names the folder at home. A known name changes that pack."),
+        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+    )
+    aim = forms.CharField(label=_("Aim"), required=False, max_length=500, help_text=_("What the pack is good for."))
+    mode = forms.ChoiceField(label=_("Mode"), choices=[(mode.value, words) for mode, words in MODE_WORDS.items()])
+    resources = ResourceField(
+        label=_("Resources"),
+        queryset=Resource.objects.none(),
+        widget=forms.CheckboxSelectMultiple,
+        help_text=_("A resource must have been scanned before it can be previewed."),
+    )
+    include_rules = forms.CharField(
+        label=_("Only these"),
+        required=False,
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
+        help_text=_("One pattern a line, with the meaning of gitignore, relative to the resource. Empty: everything."),
+    )
+    exclude_rules = forms.CharField(
+        label=_("But not these"),
+        required=False,
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
+        help_text=_("One pattern a line. What matches here stays out."),
+    )
+    chunk_mebibytes = forms.IntegerField(
+        label=_("Chunk size in MiB"),
+        initial=64,
+        min_value=1,
+        max_value=1024,
+        help_text=_("Unit of proof. 64 unless there is a reason."),
+    )
+
+    def __init__(self, *args: Any, host: Host, **options: Any) -> None:
+        super().__init__(*args, **options)
+        resources = self.fields["resources"]
+        assert isinstance(resources, ResourceField)
+        resources.queryset = resources_with_place(host)
+
+    @classmethod
+    def start_of(cls, item: Item) -> dict[str, Any]:
+        """The initial values for changing an item."""
+        return {
+            "pack_name": item.pack.name,
+            "aim": item.pack.aim,
+            "mode": item.mode,
+            "resources": list(item.resources.values_list("pk", flat=True)),
+            "include_rules": "\n".join(item.include_rules),
+            "exclude_rules": "\n".join(item.exclude_rules),
+            "chunk_mebibytes": item.chunk_bytes // MEBIBYTE,
+        }
+
+    def clean_include_rules(self) -> list[str]:
+        return _lines(self.cleaned_data["include_rules"])
+
+    def clean_exclude_rules(self) -> list[str]:
+        return _lines(self.cleaned_data["exclude_rules"])
+
+    def values(self) -> dict[str, Any]:
+        """The arguments of `item_set` beside revision and actor."""
+        data = dict(self.cleaned_data)
+        data["resources"] = list(data["resources"])
+        data["chunk_bytes"] = data.pop("chunk_mebibytes") * MEBIBYTE
+        return data
+
+    def take_errors(self, error: ValidationError) -> None:
+        """Show a service's refusal beside the fields that it names."""
+        if not hasattr(error, "error_dict"):
+            self.add_error(None, error)
+            return
+        for name, errors in error.error_dict.items():
+            field = {"chunk_bytes": "chunk_mebibytes"}.get(name, name)
+            self.add_error(field if field in self.fields else None, errors)
+
+
+class PlanFileForm(forms.Form):
+    """A plan file to load."""
+
+    file = forms.FileField(
+        label=_("Plan file"),
+        help_text=_("YAML, as the product exports it. The same file again changes nothing."),
+        widget=forms.FileInput(attrs={"accept": ".yaml,.yml"}),
+    )
+
+    def clean_file(self) -> Any:
+        upload = self.cleaned_data["file"]
+        if upload.size > LARGEST_PLAN_FILE_BYTES:
+            raise ValidationError(
+                _now("The file is larger than 4 MiB, which no plan file is. Nothing was loaded. Choose another one.")
+            )
+        return upload
+
+
+def resources_with_place(host: Host) -> QuerySet[Resource, Resource]:
+    """Resources that packs can carry: those with a path on the host."""
+    return Resource.objects.filter(host=host).exclude(path=b"").order_by("tier__position", "position", "name")
+
+
+def _lines(text: str) -> list[str]:
+    return [line.rstrip("\r") for line in text.split("\n") if line.strip()]

@@ -1,0 +1,196 @@
+"""What the first page asks: what is usable, what waits for a person, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Exists, OuterRef, QuerySet
+
+from calculet.people.models import Person
+from inventory.models import Host, HostKey, Proposal, ProposalState, Resource
+from transfers.models import (
+    Build,
+    BuildState,
+    Capability,
+    Pack,
+    Revision,
+    RevisionState,
+    Unpack,
+    UnpackState,
+)
+from transfers.selectors.board import Board, PackRow, builds_for_pages
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One group of a capability's needs: any one of its packs will do."""
+
+    rows: tuple[PackRow, ...]
+
+    @property
+    def is_met(self) -> bool:
+        return any(row.opened is not None for row in self.rows)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(row.pack.name for row in self.rows)
+
+    @property
+    def nearest(self) -> PackRow | None:
+        """The pack of the group that needs the fewest bytes yet; unknown sizes come last."""
+        known = [row for row in self.rows if row.left_bytes is not None]
+        return min(known, key=lambda row: row.left_bytes or 0) if known else next(iter(self.rows), None)
+
+
+@dataclass(frozen=True, slots=True)
+class CapabilityState:
+    """A capability and the evidence for it. Usable: in each group at least one pack is opened."""
+
+    capability: Capability
+    host: Host
+    needs: tuple[Need, ...]
+
+    @property
+    def missing(self) -> tuple[Need, ...]:
+        return tuple(need for need in self.needs if not need.is_met)
+
+    @property
+    def is_usable(self) -> bool:
+        return bool(self.needs) and not self.missing
+
+    @property
+    def since(self) -> datetime | None:
+        """When the last group was met by its first pack."""
+        firsts = []
+        for need in self.needs:
+            times = [row.opened.opened_at for row in need.rows if row.opened is not None and row.opened.opened_at]
+            if not times:
+                return None
+            firsts.append(min(times))
+        return max(firsts, default=None)
+
+    @property
+    def left_bytes(self) -> int | None:
+        """Bytes to come for the nearest pack of each missing group; None when one is not known."""
+        sizes = [need.nearest.left_bytes if need.nearest is not None else None for need in self.missing]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+
+    @property
+    def has_begun(self) -> bool:
+        return any(need.is_met or any(row.received_bytes for row in need.rows) for need in self.needs)
+
+    @property
+    def expected_seconds(self) -> float | None:
+        """When the last missing group may be fetched, by the board's order; None when that cannot be said."""
+        times = []
+        for need in self.missing:
+            found = [row.expected_seconds for row in need.rows if row.expected_seconds is not None]
+            if not found:
+                return None
+            times.append(min(found))
+        return max(times, default=None)
+
+    @property
+    def is_stopped(self) -> bool:
+        """True when a missing group has nothing but packs on hold, paused, or waiting for a decision."""
+        return any(need.rows and all(_is_stopped(row) for row in need.rows) for need in self.missing)
+
+
+def _is_stopped(row: PackRow) -> bool:
+    return row.is_waiting or row.state in {BuildState.FAILED, BuildState.NEEDS_DECISION}
+
+
+def capability_states(boards: Sequence[Board]) -> tuple[CapabilityState, ...]:
+    """Every capability of the boards' plans, with the packs that it needs."""
+    rows = {row.pack.pk: row for board in boards for row in board.rows}
+    hosts = {board.plan.pk: board.host for board in boards}
+    capabilities = Capability.objects.filter(plan__in=hosts).prefetch_related("needs").order_by("position", "name")
+    return tuple(
+        CapabilityState(capability, hosts[capability.plan_id], _needs(capability, rows)) for capability in capabilities
+    )
+
+
+def _needs(capability: Capability, rows: Mapping[int, PackRow]) -> tuple[Need, ...]:
+    groups: dict[int, list[PackRow]] = {}
+    for need in capability.needs.all():
+        group = groups.setdefault(need.group, [])
+        if need.pack_id in rows:
+            group.append(rows[need.pack_id])
+    return tuple(Need(tuple(group)) for _number, group in sorted(groups.items()))
+
+
+def revisions_proposed() -> QuerySet[Revision, Revision]:
+    """Plans that wait for approval, oldest first."""
+    return (
+        Revision.objects.filter(state=RevisionState.PROPOSED)
+        .select_related("plan__host", "author")
+        .order_by("proposed_at")
+    )
+
+
+def revisions_declined_of(person: Person) -> list[Revision]:
+    """The person's own revisions that were declined and that no newer revision has answered yet."""
+    newest: dict[int, Revision] = {}
+    for revision in Revision.objects.select_related("plan__host", "author").order_by("number"):
+        newest[revision.plan_id] = revision
+    return [row for row in newest.values() if row.state == RevisionState.DECLINED and row.author_id == person.pk]
+
+
+def tier_proposals_open() -> QuerySet[Proposal, Proposal]:
+    """Changes of tiers and resources that wait for approval, oldest first."""
+    return Proposal.objects.filter(state=ProposalState.PROPOSED).select_related("host", "author").order_by("created_at")
+
+
+def builds_in(*states: BuildState) -> QuerySet[Build, Build]:
+    """Builds in any of the states, by host and pack."""
+    return builds_for_pages().filter(state__in=states).order_by("pack__plan__host__name", "pack__position", "pk")
+
+
+def builds_struggling() -> QuerySet[Build, Build]:
+    """Builds that still work but whose last attempt ended with a sentence."""
+    working = [BuildState.PLANNED, BuildState.PACKING, BuildState.PACKED, BuildState.FETCHING]
+    done = [BuildState.RECEIVED, BuildState.VERIFIED]
+    return builds_in(*working, *done).exclude(problem="")
+
+
+def unpacks_failed() -> QuerySet[Unpack, Unpack]:
+    """Unpacks that ended with a fault and that no later one of the same build has answered."""
+    later = Unpack.objects.filter(build=OuterRef("build"), pk__gt=OuterRef("pk"))
+    return (
+        Unpack.objects.filter(state=UnpackState.FAILED).exclude(Exists(later)).select_related("build__pack__plan__host")
+    )
+
+
+def packs_on_hold() -> QuerySet[Pack, Pack]:
+    """Packs that wait for a person's word."""
+    return (
+        Pack.objects.filter(on_hold=True).select_related("plan__host").order_by("plan__host__name", "position", "name")
+    )
+
+
+def hosts_without_key() -> QuerySet[Host, Host]:
+    """Hosts that have no pinned key in force, so that nothing connects to them."""
+    pinned = HostKey.objects.filter(channel__host=OuterRef("pk"), retired_at__isnull=True)
+    return Host.objects.exclude(Exists(pinned)).order_by("name")
+
+
+def hosts_with_problem() -> QuerySet[Host, Host]:
+    """Hosts whose last work was stopped by something."""
+    return Host.objects.exclude(problem="").order_by("name")
+
+
+def resources_stale() -> QuerySet[Resource, Resource]:
+    """Resources that changed on the host since they were verified here."""
+    return Resource.objects.filter(stale_since__isnull=False).select_related("host").order_by("host__name", "name")
+
+
+def boards_silent(boards: Iterable[Board]) -> list[Board]:
+    """Boards with a pack in the state fetching whose link has not been heard of lately."""
+    return [
+        board
+        for board in boards
+        if not board.pace.is_running
+        and any(row.state == BuildState.FETCHING and not row.is_waiting for row in board.rows)
+    ]

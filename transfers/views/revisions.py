@@ -1,0 +1,100 @@
+"""One revision of a plan: what it says, what it changes, and the decision on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.forms import Form
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST, require_safe
+
+from calculet.http import ActDoneAlready, PersonRequest
+from calculet.people.roles import Act, require
+from transfers.forms import NoteForm, ReasonForm
+from transfers.models import Revision, RevisionState
+from transfers.selectors.revisions import changes_between, item_rows, list_sample, revision_in_force, totals_of
+from transfers.services import plans
+from transfers.views.acts import REFUSALS, act_and_return, act_once, rights, sentences_of
+from transfers.views.find import revision_numbered
+
+
+@require_safe
+def revision(request: PersonRequest, host: str, number: int) -> HttpResponse:
+    """A revision with its digest, its items, and what it changes beside the one in force."""
+    require(request.user, Act.VIEW)
+    return _page(request, revision_numbered(host, number))
+
+
+def _page(request: PersonRequest, row: Revision, *, form: Form | None = None, status: int = 200) -> HttpResponse:
+    rows = item_rows(row)
+    in_force = revision_in_force(row.plan)
+    is_open = row.state in (RevisionState.PROPOSED, RevisionState.DRAFT)
+    is_author = row.author_id == request.user.pk
+    context: dict[str, Any] = {
+        "revision": row,
+        "host": row.plan.host,
+        "rows": [{"row": one, "sample": list_sample(one.item)} for one in rows],
+        "totals": totals_of(rows),
+        "in_force": in_force,
+        "changes": changes_between(in_force, row) if is_open else [],
+        "is_author": is_author,
+        "may_approve": request.user.may(Act.PLAN_APPROVE) and not is_author,
+        "form": form or NoteForm(),
+        **rights(request),
+    }
+    return render(request, "transfers/revision.html", context, status=status)
+
+
+@require_POST
+def revision_approve(request: PersonRequest, host: str, number: int) -> HttpResponse:
+    """Approve the digest that was on the page."""
+    require(request.user, Act.PLAN_APPROVE)
+    row, form = revision_numbered(host, number), NoteForm(request.POST)
+    done = _("Revision %(number)s is in force. Its packs are made and fetched in their order.") % {"number": number}
+    return _decide(request, row, form, plans.revision_approve, done)
+
+
+@require_POST
+def revision_decline(request: PersonRequest, host: str, number: int) -> HttpResponse:
+    """Decline the digest that was on the page; the author reads why."""
+    require(request.user, Act.PLAN_DECLINE)
+    row, form = revision_numbered(host, number), ReasonForm(request.POST)
+    form.fields["note"].error_messages["required"] = _("Say in the note why not, so that the author can mend it.")
+    done = _("Revision %(number)s is declined. Its author sees your note.") % {"number": number}
+    return _decide(request, row, form, plans.revision_decline, done)
+
+
+def _decide(request: PersonRequest, row: Revision, form: Form, decide: Any, done: str) -> HttpResponse:
+    if form.is_valid():
+        digest, note = request.POST.get("digest", ""), form.cleaned_data["note"]
+        try:
+            act_once(request, lambda actor: decide(revision=row, digest=digest, actor=actor, note=note))
+        except ActDoneAlready as already:
+            messages.warning(request, str(already))
+            return redirect(_address(row))
+        except REFUSALS as error:
+            for sentence in sentences_of(error):
+                form.add_error(None, sentence)
+        else:
+            messages.success(request, done)
+            return redirect(_address(row))
+    return _page(request, revision_numbered(row.plan.host.name, row.number), form=form, status=422)
+
+
+@require_POST
+def revision_withdraw(request: PersonRequest, host: str, number: int) -> HttpResponse:
+    """Take a proposal back."""
+    require(request.user, Act.PLAN_EDIT)
+    row = revision_numbered(host, number)
+    done = _("Revision %(number)s was withdrawn.") % {"number": number}
+    return act_and_return(
+        request, lambda actor: plans.revision_withdraw(revision=row, actor=actor), _address(row), done=done
+    )
+
+
+def _address(row: Revision) -> str:
+    return reverse("transfers:revision", args=[row.plan.host.name, row.number])
