@@ -75,7 +75,11 @@ class MemoryRemote(FramedRemote):
         if refusal is not None:
             raise refusal
         stream = _PipeStream(self._start(), fault)
-        stream.send(b"LC_ALL=C; export LC_ALL; exec 2>/dev/null\n")
+        try:
+            stream.send(b"LC_ALL=C; export LC_ALL; exec 2>/dev/null\n")
+        except ConnectionLost:
+            stream.close()
+            raise
         self.lanes_opened += 1
         return stream
 

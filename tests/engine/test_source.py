@@ -30,7 +30,16 @@ from transfers.engine.source import (
 )
 
 NONCE = b"0123456789abcdef0123456789abcdef"
-NAMES = [b"plain", b"with space", b"it's \"quoted\"", b"two\nlines", b"-rf", b"\xff\xfe", b"$(touch x)`id`;&|*?[a]", b"\\"]
+NAMES = [
+    b"plain",
+    b"with space",
+    b'it\'s "quoted"',
+    b"two\nlines",
+    b"-rf",
+    b"\xff\xfe",
+    b"$(touch x)`id`;&|*?[a]",
+    b"\\",
+]
 Run = Callable[[bytes], bytes]
 
 
@@ -91,9 +100,7 @@ def test_any_stretch_of_a_file_of_any_name_is_read_exactly(run: Run, tmp_path: P
     assert _read(output, pieces) == [content[at : at + count] for at, count in spans]
 
 
-def test_a_source_that_ends_early_is_a_fault_at_that_byte_and_the_next_piece_is_right(
-    run: Run, tmp_path: Path
-) -> None:
+def test_a_source_that_ends_early_is_a_fault_at_that_byte_and_the_next_piece_is_right(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "s"
     path.write_bytes(b"x" * 70_000)
     missing = RemoteName(bytes(tmp_path) + b"/missing")

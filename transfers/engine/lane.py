@@ -29,6 +29,7 @@ from transfers.engine.types import CELL_BYTES, MEBIBYTE, LaneReading
 
 POLL_SECONDS = 0.5
 RANGES_AHEAD_AT_MOST = 24
+RANGE_SECONDS = 0.5  # two of them are asked for at a time: a new order must take effect within three seconds
 FIRST_RANGE_BYTES = 4 * CELL_BYTES
 WINDOWS_TOGETHER_BYTES = 64 * MEBIBYTE  # what all lanes' receive windows may hold at most
 GREETING_AT_MOST = MEBIBYTE
@@ -99,6 +100,7 @@ class Lane(threading.Thread):
         self._patience = 1.0  # grows while connections bring nothing, so that a slow host gets its time
         self._round_trip = 0.2
         self._is_scout = False
+        self._has_brought = False  # the present connection, or the last one, brought bytes of a range
 
     # -- told by the runner ------------------------------------------------------------------------------------
 
@@ -145,15 +147,19 @@ class Lane(threading.Thread):
             return random.uniform(0.2, 1.0) + min(last_pause, self._link.limits.redial_pause_seconds / 2)  # noqa: S311
         except TransientError as error:
             self._link.note_down(error)
-            if self._last_data_at > self._connected_at > 0:
-                return 0.1  # it had worked: dial again at once
-            return min(max(0.5, last_pause * 2), self._link.limits.redial_pause_seconds)
+            return self._redial_pause(last_pause)
         except PermanentError as error:
             self._link.note_fatal(error)
             self.retire()
         except (StreamConfused, _Redial):
-            return 0.1
+            return self._redial_pause(last_pause)
         return 0.0
+
+    def _redial_pause(self, last_pause: float) -> float:
+        """At once when the connection had brought something; later and later when it was of no use at all."""
+        if self._has_brought:
+            return 0.1
+        return min(max(0.5, last_pause * 2), self._link.limits.redial_pause_seconds)
 
     def _is_over(self) -> bool:
         return self._link.stopping.is_set() or self.retired_at is not None
@@ -162,6 +168,7 @@ class Lane(threading.Thread):
         link, limits = self._link, self._link.limits
         self.state = "dialling" if not self._dials else "redialling"
         self._connected_at = 0.0
+        self._has_brought = False
         doubtful = link.down is not None or self._is_scout
         if doubtful and not link.enter_scout(self.number):
             return None
@@ -266,7 +273,7 @@ class Lane(threading.Thread):
         if free:
             if self._asked and rate and (ahead + CELL_BYTES) / rate > link.end_seconds * 1.2 + 0.5:
                 return None  # a faster lane will bring it sooner
-            wanted = int(rate) if rate else FIRST_RANGE_BYTES
+            wanted = int(rate * RANGE_SECONDS) if rate else FIRST_RANGE_BYTES
             fair = free // (3 * max(1, link.lane_count))
             return link.queue.take(self.number, max(CELL_BYTES, min(wanted, fair, LARGEST_RANGE_BYTES)))
         if ahead > rate * self._round_trip:
@@ -291,6 +298,7 @@ class Lane(threading.Thread):
                 if not data and not is_end:
                     return
                 self._patience = 1.0
+                self._has_brought = True
                 self._link.note_data(len(data))
                 asked.left_bytes -= len(data)
                 if not asked.is_dead:

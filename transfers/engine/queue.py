@@ -128,6 +128,11 @@ class RangeQueue:
                 for first, stop in self._work[key].free
             )
 
+    def has_work(self) -> bool:
+        """True when a build in order has cells that are not done."""
+        with self.changed:
+            return any(key in self._work and self._work[key].left for key in self._order)
+
     def take(self, lane: int, wanted_bytes: int) -> Range | None:
         """The next free range for a lane: at most `wanted_bytes` (64 KiB to 4 MiB), inside one chunk; None if none."""
         wanted = max(1, min(wanted_bytes, LARGEST_RANGE_BYTES) // CELL_BYTES)

@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Callable
 from queue import Empty
 
-from inventory.remote.base import PermanentError, Remote, TransientError
+from inventory.remote.base import DeadlinePassed, PermanentError, Remote, TransientError
 from transfers.engine.active import ActiveBuild
 from transfers.engine.cellmap import LedgerBusy
 from transfers.engine.landing import LandingError, LandingFull, free_bytes
@@ -69,6 +69,7 @@ class _Runner:
         self._told: set[str] = set()  # builds whose present trouble was recorded
         self._inactive_since: dict[int, float] = {}
         self._reported_down = False
+        self._idle_at = clock.monotonic()  # when there was nothing to fetch last
         self._due: dict[str, float] = {}
         self._repaired_bytes = 0
         self._sampled = (clock.monotonic(), 0, 0, 0, 0)
@@ -374,9 +375,11 @@ class _Runner:
         elif not self._reported_down:
             self._reported_down = True
             self._ledger.record_problem(None, down, will_retry=True)
-        silent = now - max(self._link.last_data_at, self._link.answered_at)
-        if down is not None and silent > self._limits.no_data_seconds:
-            raise down
+        if not self._link.queue.has_work():
+            self._idle_at = now
+        if now - max(self._link.last_data_at, self._idle_at) > self._limits.no_data_seconds:
+            # However often it lets us in: what brings no byte for so long is not waited for any longer.
+            raise down or DeadlinePassed("Waiting for data from the host", self._limits.no_data_seconds)
 
     def _sample(self) -> None:
         now, counters, before = self._clock.monotonic(), self._link.counters, self._sampled
