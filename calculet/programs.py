@@ -137,7 +137,7 @@ def product_supervisor(
     crunches = crunch_count or os.cpu_count() or 1
     programs = product_programs(bind, link_count=link_count, crunch_count=crunches)
     return Supervisor(
-        [*programs, *others], tell=tell, log_folder=log_folder, while_stopping=_ask_owners_to_stop, inherit=inherit
+        [*programs, *others], tell=tell, log_folder=log_folder, while_stopping=ask_owners_to_stop, inherit=inherit
     )
 
 
@@ -206,8 +206,11 @@ def _worker_answers(node: str) -> bool:
     return bool(celery.app.control.ping(destination=[node], timeout=0.5))
 
 
-def _ask_owners_to_stop(ended: threading.Event) -> None:
-    """Ask, until the workers have ended, whoever holds a lease here to stop: a link may begin at the last moment."""
+def ask_owners_to_stop(ended: threading.Event) -> None:
+    """Ask whoever holds a lease on this machine to stop, until `ended`, again and again.
+
+    A link may begin at the last moment. Prefork children do not see their parent's signal, so they are told by their lease row.
+    """
     while not ended.is_set():
         try:
             leases_request_stop_here()

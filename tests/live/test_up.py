@@ -25,15 +25,15 @@ LINK = re.compile(r"(http://\S+/people/link/\S+)")
 
 
 class Up:
-    """One `up` in a data folder of its own."""
+    """One `up`, or another command, in a data folder."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
-        self.folder, self.output = folder, folder.with_suffix(".out")
+    def __init__(self, folder: Path, *arguments: str, command: str = "up") -> None:
+        self.folder, self.output = folder, folder.with_name(f"{command}-{len(list(folder.parent.iterdir()))}.out")
         names = {"DATABASE_URL", "BROKER_URL", "DJANGO_SETTINGS_MODULE"}
         environment = {name: value for name, value in os.environ.items() if name not in names}
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, str(BASE_DIR / "manage.py"), "up", *arguments],
+                [sys.executable, str(BASE_DIR / "manage.py"), command, *arguments],
                 env={**environment, "CALCULET_DATA_DIR": str(folder)},
                 stdout=output,
                 stderr=output,
@@ -128,6 +128,11 @@ def test_up_serves_pages_restarts_what_dies_refuses_a_second_one_and_stops(up: U
     while not any("worker --queues control" in command for command in up.processes().values()):
         assert time.monotonic() < deadline, up.told
         time.sleep(0.1)
+
+    more = Up(folder, "--queues", "crunch", "--concurrency", "1", command="worker")
+    more.wait_for(re.compile(r"crunch-\d+@\S+ ready\."))
+    more.process.send_signal(signal.SIGTERM)
+    assert more.process.wait(20) == 0, more.told
 
     begun = time.monotonic()
     up.process.send_signal(signal.SIGTERM)

@@ -5,36 +5,42 @@ from __future__ import annotations
 import io
 import os
 import socket
+import threading
 from argparse import ArgumentParser
 from typing import Any
 
+from celery.signals import worker_shutting_down
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, SystemCheckError
 
-from calculet.celery import HOME_SITE, QUEUE_NAMES, WORKER_OPTIONS, app, queues_declare
+from calculet.celery import QUEUE_NAMES, WORKER_OPTIONS, app
 from calculet.installation import InstallationError
+from calculet.programs import ask_owners_to_stop
 from calculet.startup import folders_prepare
 
 
 class Command(BaseCommand):
     help = (
-        "Run a worker. On another machine it needs the same DATABASE_URL, BROKER_URL, secret key and SSH keys; with "
-        "--site it serves the landings of that site only."
+        "Run a worker until Ctrl-C. On another machine it needs the same DATABASE_URL, BROKER_URL, SSH keys, and the "
+        "landing under the same path."
     )
     requires_system_checks: list[str] = []  # run below, with those that look at the database
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--queues", nargs="+", default=list(QUEUE_NAMES), choices=QUEUE_NAMES, metavar="QUEUE")
-        parser.add_argument("--site", default=HOME_SITE, help=f"the site whose landings it serves ({HOME_SITE})")
         parser.add_argument("--concurrency", type=int, default=os.cpu_count() or 1, metavar="N")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             folders_prepare()
-        except InstallationError as error:
+            call_command("check", databases=["default"], stdout=io.StringIO())
+        except (InstallationError, SystemCheckError) as error:
             raise CommandError(str(error)) from error
-        call_command("check", databases=["default"], stdout=io.StringIO())
-        names = queues_declare(options["queues"], options["site"])
+        worker_shutting_down.connect(_links_end, weak=False)
         node = f"{'-'.join(options['queues'])}-{os.getpid()}@{socket.gethostname()}"
-        arguments = ["worker", "--queues", ",".join(names), "--hostname", node, *WORKER_OPTIONS]
+        arguments = ["worker", "--queues", ",".join(options["queues"]), "--hostname", node, *WORKER_OPTIONS]
         app.worker_main([*arguments, "--concurrency", str(max(options["concurrency"], 1))])
+
+
+def _links_end(**_signal: Any) -> None:
+    threading.Thread(target=ask_owners_to_stop, args=(threading.Event(),), daemon=True).start()
