@@ -209,7 +209,8 @@ def _worker_answers(node: str) -> bool:
 def ask_owners_to_stop(ended: threading.Event) -> None:
     """Ask whoever holds a lease on this machine to stop, until `ended`, again and again.
 
-    A link may begin at the last moment. Prefork children do not see their parent's signal, so they are told by their lease row.
+    A link may begin at the last moment. Prefork children do not see their parent's signal, so their lease row tells
+    them.
     """
     while not ended.is_set():
         try:
