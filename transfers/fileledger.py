@@ -22,7 +22,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from inventory.remote.base import TransientError
 from inventory.remote.names import RemoteName
@@ -42,8 +42,17 @@ def source_path(spec: BuildSpec) -> Path:
     return spec.folder / os.fsdecode(final_name(spec) + SOURCE_SUFFIX)
 
 
+class Chooser(Protocol):
+    """Says how many lanes to use now, and learns from what they bring."""
+
+    @property
+    def lanes(self) -> int: ...
+
+    def observe(self, sample: Sample, left_bytes: int) -> None: ...
+
+
 class FileLedger:
-    """`Ledger` for one build. `lanes` and `stop` are asked at each direction; `notice` is told sentences.
+    """`Ledger` for one build. `chooser` and `stop` are asked at each direction; `notice` is told sentences.
 
     `add_digest`, `add_whole` and `fail` may be called from any thread.
     """
@@ -54,7 +63,7 @@ class FileLedger:
         path: RemoteName,
         identity: SourceIdentity,
         *,
-        lanes: Callable[[], int],
+        chooser: Chooser,
         stop: Callable[[], bool],
         notice: Callable[[str], None],
     ) -> None:
@@ -63,7 +72,7 @@ class FileLedger:
         Afterwards `difference` says how the source differs from the remembered one ("" when it does not, or none is
         remembered), and `is_continued` whether the same source was being fetched before.
         """
-        self._spec, self._lanes, self._stop, self._notice = spec, lanes, stop, notice
+        self._spec, self._chooser, self._stop, self._notice = spec, chooser, stop, notice
         self._path = source_path(spec)
         self._lock = threading.Lock()
         self._digests: dict[int, bytes] = {}
@@ -224,7 +233,9 @@ class FileLedger:
 
     def directions(self) -> Directions:
         """See `Ledger`."""
-        return Directions(builds=(self._spec,), lanes=self._lanes(), stop=self._stop() or self.failure is not None)
+        return Directions(
+            builds=(self._spec,), lanes=self._chooser.lanes, stop=self._stop() or self.failure is not None
+        )
 
     def proven_chunks(self, key: str) -> frozenset[int]:
         """See `Ledger`. A proof counts only while the source's digest is the same."""
@@ -256,6 +267,7 @@ class FileLedger:
         """See `Ledger`."""
         self.sample = sample
         self.here_bytes = received_bytes.get(self._spec.key, self.here_bytes)
+        self._chooser.observe(sample, self._spec.size_bytes - self.here_bytes)
 
     def record_problem(self, key: str | None, error: Exception, *, will_retry: bool) -> None:
         """See `Ledger`. What trying again cannot mend ends the link; the rest is told, and the runner goes on."""

@@ -53,6 +53,24 @@ def source_identity(remote: Remote, path: RemoteName, *, timeout_seconds: float 
     Raises PathMissing, PathRefused (not a regular file, or not readable), CommandFailed, TransientError.
     """
     output = remote.check(identity_script(path), step=f"look at {path}", timeout_seconds=timeout_seconds)
+    return _identity(output, path)
+
+
+def source_from_home(
+    remote: Remote, path: RemoteName, *, timeout_seconds: float = 60.0
+) -> tuple[RemoteName, SourceIdentity]:
+    """Like `source_identity`, for a path that may be relative to the folder in which sessions begin.
+
+    Also returns the absolute path. One script, since a round trip may be long.
+    """
+    script = b"printf '%s\\0' \"$(pwd)\"\n" + identity_script(path)
+    output = remote.check(script, step=f"look at {path}", timeout_seconds=timeout_seconds)
+    home, _, rest = output.partition(b"\0")
+    absolute = path if path.is_absolute else RemoteName(home).join(path.raw)
+    return absolute, _identity(rest, absolute)
+
+
+def _identity(output: bytes, path: RemoteName) -> SourceIdentity:
     lines = output.decode("utf-8", "surrogateescape").splitlines()
     if lines == ["missing"]:
         raise PathMissing(path)

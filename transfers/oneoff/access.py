@@ -10,7 +10,9 @@ from pathlib import Path
 from inventory.remote.base import HostKeyChanged, HostKeyUnknown, KeyUnusable, LoginRefused, PermanentError
 from inventory.remote.hostkeys import KnownHostsError, PinnedKey, host_label, known_keys
 from inventory.remote.keys import KeySource
+from inventory.remote.names import RemoteName
 from inventory.remote.pool import Endpoint, SshRemote, fetch_host_key
+from transfers.engine.identity import SourceIdentity, source_from_home
 from transfers.engine.landing import shown
 from transfers.oneoff.request import FetchRefused, FetchRequest
 
@@ -18,8 +20,8 @@ USUAL_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
 FIRST_WORD_SECONDS = 40.0
 
 
-def sign_in(request: FetchRequest) -> tuple[SshRemote, bytes]:
-    """A remote that was signed in to, and the folder its sessions begin in.
+def sign_in(request: FetchRequest) -> tuple[SshRemote, RemoteName, SourceIdentity]:
+    """A remote that was signed in to, the source's absolute path, and what it is at this moment.
 
     Raises FetchRefused, TransientError, PermanentError: nothing was changed anywhere.
     """
@@ -33,14 +35,14 @@ def sign_in(request: FetchRequest) -> tuple[SshRemote, bytes]:
     raise FetchRefused(f"{changed} The pinned key is the one in “{shown(request.known_hosts)}”.") from changed
 
 
-def _sign_in_by_keys(request: FetchRequest, host_key: PinnedKey) -> tuple[SshRemote, bytes]:
+def _sign_in_by_keys(request: FetchRequest, host_key: PinnedKey) -> tuple[SshRemote, RemoteName, SourceIdentity]:
     refusal: PermanentError | None = None
     for source in _key_sources(request):
         endpoint = Endpoint(request.place.address, request.port, request.place.username, source, host_key)
         remote = SshRemote(endpoint, no_data_timeout_seconds=request.no_data_seconds)
         try:
-            home = remote.check(b"pwd", step="ask where sessions begin", timeout_seconds=FIRST_WORD_SECONDS)
-            return remote, home.removesuffix(b"\n")
+            path, identity = source_from_home(remote, request.place.path, timeout_seconds=FIRST_WORD_SECONDS)
+            return remote, path, identity
         except (LoginRefused, KeyUnusable) as error:
             remote.close()
             if refusal is None or isinstance(error, LoginRefused):

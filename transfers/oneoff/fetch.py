@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,7 +100,7 @@ class Fetch:
         self._remote: Remote | None = None
         self._ledger: FileLedger | None = None
         self._phase, self._read_bytes, self._total_bytes = "look", 0, 0
-        self._chooser = LaneChooser(request.lanes, clock)
+        self._chooser = LaneChooser(request.lanes)
         self._summaries: list[LinkSummary] = []
         self._started_at = clock.monotonic()
 
@@ -136,13 +137,9 @@ class Fetch:
         request = self._request
         folder = check_folder(request.folder)
         check_names(_spec(RemoteName(request.place.name), 0, folder, request.place.name))
-        remote, home = sign_in(request)
+        remote, path, identity = sign_in(request)
         self._remote = remote
         self._check_stop()
-        path = request.place.path
-        if not path.is_absolute:
-            path = RemoteName(home).join(path.raw)
-        identity = source_identity(remote, path)
         self._total_bytes = identity.size_bytes
         spec = _spec(path, identity.size_bytes, folder, request.place.name)
         target = folder / os.fsdecode(final_name(spec))
@@ -150,19 +147,21 @@ class Fetch:
             return self._compare(remote, spec, path, identity, target)
         _check_incoming(spec)
         self._ledger = ledger = FileLedger(
-            spec, path, identity, lanes=self._chooser, stop=self._stopping.is_set, notice=self._notice
+            spec, path, identity, chooser=self._chooser, stop=self._stopping.is_set, notice=self._notice
         )
         self._tell_start(ledger, path)
-        try:
-            found = self._fetch_and_read_back(remote, spec, path, identity, ledger)
-        except BaseException:
-            _leave_nothing_empty(spec, ledger)
-            raise
-        self._phase = "publish"
-        published = publish(spec)
-        ledger.remove()
-        sync_folder(folder)
-        self._tell_end(remote, path, identity)
+        with ThreadPoolExecutor(1) as beside:
+            try:
+                found = self._fetch_and_read_back(remote, spec, path, identity, ledger)
+                last_look = beside.submit(_changed_since, remote, path, identity)
+            except BaseException:
+                _leave_nothing_empty(spec, ledger)
+                raise
+            self._phase = "publish"
+            published = publish(spec)
+            ledger.remove()
+            sync_folder(folder)
+            self._tell_end(path, last_look.result())
         return self._result(published, spec, found, was_here=False)
 
     # -- fetching ----------------------------------------------------------------------------------------------
@@ -289,14 +288,8 @@ class Fetch:
         elif ledger.is_continued:
             self._notice("Goes on from what an earlier run brought.")
 
-    def _tell_end(self, remote: Remote, path: RemoteName, identity: SourceIdentity) -> None:
+    def _tell_end(self, path: RemoteName, difference: str) -> None:
         """The landed file is what the digests were taken of; the source may have moved on since."""
-        try:
-            difference = identity.difference(source_identity(remote, path))
-        except PathMissing:
-            difference = "is not there any more"
-        except (TransientError, PermanentError):
-            return  # the file is verified; a last look that fails changes nothing
         if difference:
             self._notice(
                 f"The source changed after its digest was taken: “{path}” {difference}. The file here is what it was "
@@ -315,6 +308,16 @@ class Fetch:
             refetched_bytes=sum(summary.refetched_bytes for summary in self._summaries),
             was_here=was_here,
         )
+
+
+def _changed_since(remote: Remote, path: RemoteName, identity: SourceIdentity) -> str:
+    """How the source differs from what its digests were taken of; empty when it does not, or cannot be looked at."""
+    try:
+        return identity.difference(source_identity(remote, path))
+    except PathMissing:
+        return "is not there any more"
+    except (TransientError, PermanentError):
+        return ""  # the file is verified; a last look that fails changes nothing
 
 
 class _DigestsInMemory:

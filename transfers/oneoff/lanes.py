@@ -1,19 +1,91 @@
-"""How many lanes a one-off fetch uses: what was asked for, or a choice that follows what more lanes brought."""
+"""How many lanes a one-off fetch uses: what was asked for, or a choice that follows what more lanes brought.
+
+One connection over a long, lossy link carries a small part of it, and twice the connections carry twice that, until
+the link is full. So the choice begins with eight lanes and doubles them as long as that brings clearly more bytes; the
+first step that does not is taken back or ends the search. Judged are distinct bytes on the disk.
+"""
 
 from __future__ import annotations
 
-from transfers.engine.types import Clock
+from dataclasses import dataclass
+
+from transfers.engine.types import Sample
 
 LANES_TO_BEGIN_WITH = 8
+LANES_AT_MOST = 48
+SETTLE_SECONDS = 2.0  # to dial, and for the first round trips, before a number of lanes is judged
+JUDGE_SECONDS = 3.0
+CLEAR_GAIN = 1.12  # go on from here
+SOME_GAIN = 1.04  # keep, and stay
+LEFT_SECONDS = 4.0  # with less than this to go, more lanes come too late
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What a number of lanes brought."""
+
+    lanes: int
+    bytes_per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How many lanes to use from now on, whether the search goes on, and why, in words."""
+
+    lanes: int
+    is_final: bool
+    reason: str
+
+
+def _last(lanes: int, reason: str) -> Choice:
+    return Choice(lanes=lanes, is_final=True, reason=reason)
+
+
+def choose(before: Trial | None, now: Trial, *, refusals: int) -> Choice:
+    """Judge the lanes in use by what they and the last number of lanes brought."""
+    rate = f"{now.bytes_per_second * 8 / 1e6:,.1f} Mbit/s"
+    if refusals:
+        return _last(now.lanes, f"The server turns connections away; {now.lanes} lanes ({rate}) are kept.")
+    if before is not None:
+        gain = now.bytes_per_second / max(1.0, before.bytes_per_second)
+        if gain < SOME_GAIN:
+            reason = f"{now.lanes} lanes bring no more than {before.lanes} did ({rate}); back to {before.lanes}."
+            return _last(before.lanes, reason)
+        if gain < CLEAR_GAIN:
+            return _last(now.lanes, f"{now.lanes} lanes bring little more than {before.lanes} ({rate}); kept.")
+    if now.lanes >= LANES_AT_MOST:
+        return _last(now.lanes, f"{now.lanes} lanes bring {rate}; there are no more to try.")
+    more = min(now.lanes * 2, LANES_AT_MOST)
+    return Choice(lanes=more, is_final=False, reason=f"{now.lanes} lanes bring {rate}; {more} are tried.")
 
 
 class LaneChooser:
-    """Called at each direction; returns the lanes to use now."""
+    """Keeps the number asked for; without one, searches by trials while the fetch runs."""
 
-    def __init__(self, asked: int | None, clock: Clock) -> None:
+    def __init__(self, asked: int | None) -> None:
         self.lanes = asked or LANES_TO_BEGIN_WITH
-        self._clock = clock
+        self.choices: list[Choice] = []
+        self._is_searching = asked is None
+        self._before: Trial | None = None
+        self._seconds = self._bytes = 0.0
+        self._refusals = 0
 
-    def __call__(self) -> int:
-        """The lanes to use now."""
-        return self.lanes
+    def observe(self, sample: Sample, left_bytes: int) -> None:
+        """Take a sample of the link into account."""
+        if not self._is_searching:
+            return
+        self._seconds += sample.seconds
+        self._refusals += sample.refusals
+        if self._seconds <= SETTLE_SECONDS:
+            self._bytes = 0.0
+            return
+        self._bytes += sample.new_bytes
+        judged = self._seconds - SETTLE_SECONDS
+        rate = self._bytes / judged
+        if judged < JUDGE_SECONDS or not rate or left_bytes / rate < LEFT_SECONDS:
+            return
+        trial = Trial(self.lanes, rate)
+        choice = choose(self._before, trial, refusals=self._refusals)
+        self.choices.append(choice)
+        self._before, self._seconds, self._bytes, self._refusals = trial, 0.0, 0.0, 0
+        self.lanes, self._is_searching = choice.lanes, not choice.is_final
