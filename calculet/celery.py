@@ -33,19 +33,14 @@ app.conf.update(
     broker_transport_options={"visibility_timeout": 86_400, "socket_timeout": 30.0},
     task_queues=[Queue(name, routing_key=name) for name in QUEUE_NAMES],  # type: ignore[no-untyped-call]
     task_default_queue="control",
-    task_routes={
+    task_routes={  # what is not named here takes seconds
         "transfers.tasks.run_link": {"queue": "link"},
-        **dict.fromkeys(
-            (
-                "inventory.tasks.run_scan",
-                "transfers.tasks.pack_build",
-                "transfers.tasks.verify_build",
-                "transfers.tasks.open_build",
-                "transfers.tasks.run_unpack",
-                "transfers.tasks.make_report",
-            ),
-            {"queue": "crunch"},
-        ),
+        "inventory.tasks.run_scan": {"queue": "crunch"},
+        "transfers.tasks.pack_build": {"queue": "crunch"},
+        "transfers.tasks.verify_build": {"queue": "crunch"},
+        "transfers.tasks.open_build": {"queue": "crunch"},
+        "transfers.tasks.run_unpack": {"queue": "crunch"},
+        "transfers.tasks.make_report": {"queue": "crunch"},
     },
     task_create_missing_queues=False,  # a misspelt queue must fail where it is sent, not gather messages for ever
     task_serializer="json",

@@ -13,13 +13,13 @@ from inventory.services import hosts, scans
 _MESSAGE_LIFE_SECONDS = 60.0  # a scan's sweep sends another; without an end they would gather while a queue is busy
 
 
-@shared_task(queue="control")  # type: ignore[untyped-decorator]
+@shared_task  # type: ignore[untyped-decorator]
 def probe_host(host_id: int) -> None:
     """See what a host has."""
     hosts.host_probe_run(host_id)
 
 
-@shared_task(queue="crunch", expires=_MESSAGE_LIFE_SECONDS)  # type: ignore[untyped-decorator]
+@shared_task(expires=_MESSAGE_LIFE_SECONDS)  # type: ignore[untyped-decorator]
 def run_scan(scan_id: int) -> None:
     """Scan a resource, or tidy up after a scan that was given up."""
     scans.scan_run(scan_id)

@@ -15,7 +15,7 @@ from transfers.services.verification import open_run, verify_run
 HINT_SECONDS = 10  # a message that waited longer says nothing that the next tick does not say better
 
 
-@shared_task(queue="control", ignore_result=True)  # type: ignore[untyped-decorator]
+@shared_task(ignore_result=True)  # type: ignore[untyped-decorator]
 def tick() -> None:
     """Start what is due."""
     due = due_now()
@@ -33,37 +33,37 @@ def _hint(task: Task[[int], None], ids: tuple[int, ...]) -> None:
         task.apply_async(args=(key,), expires=HINT_SECONDS)
 
 
-@shared_task(queue="link", ignore_result=True)  # type: ignore[untyped-decorator]
+@shared_task(ignore_result=True)  # type: ignore[untyped-decorator]
 def run_link(host_id: int) -> None:
     """Fetch what the host's plan asks for."""
     link_run(host_id)
 
 
-@shared_task(queue="crunch", ignore_result=True)  # type: ignore[untyped-decorator]
+@shared_task(ignore_result=True)  # type: ignore[untyped-decorator]
 def pack_build(build_id: int) -> None:
     """Take a build further towards *packed*."""
     pack_run(build_id)
 
 
-@shared_task(queue="crunch", ignore_result=True)  # type: ignore[untyped-decorator]
+@shared_task(ignore_result=True)  # type: ignore[untyped-decorator]
 def verify_build(build_id: int) -> None:
     """Read a received build back."""
     verify_run(build_id)
 
 
-@shared_task(queue="crunch", ignore_result=True)  # type: ignore[untyped-decorator]
+@shared_task(ignore_result=True)  # type: ignore[untyped-decorator]
 def open_build(build_id: int) -> None:
     """Read a verified build to its end."""
     open_run(build_id)
 
 
-@shared_task(queue="crunch", ignore_result=True)  # type: ignore[untyped-decorator]
+@shared_task(ignore_result=True)  # type: ignore[untyped-decorator]
 def run_unpack(unpack_id: int) -> None:
     """Make usable files of an opened build."""
     unpack_run(unpack_id)
 
 
-@shared_task(queue="crunch", ignore_result=True)  # type: ignore[untyped-decorator]
+@shared_task(ignore_result=True)  # type: ignore[untyped-decorator]
 def make_report(build_id: int) -> None:
     """Write an opened build's first report."""
     report_run(build_id)
