@@ -35,6 +35,8 @@ from inventory.remote.keys import KeySource, usable_keys
 _KEX_FIRST = ("curve25519-sha256@libssh.org", "ecdh-sha2-nistp256")
 _CIPHERS_FIRST = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "aes256-ctr")
 _CLOSE_SECONDS = 2.0
+_FIRST_WORDS_BYTES = 64
+_OTHER_PROTOCOLS = (b"HTTP/", b"<", b"\x15\x03", b"220 ", b"220-", b"+OK", b"* OK")  # web, TLS alert, mail, FTP
 KEEPALIVE_SECONDS = 15
 
 # Whatever goes wrong is raised as one of our errors; paramiko's own lines and tracebacks would only say it twice.
@@ -59,7 +61,15 @@ class PatientSocket(socket.socket):
     """
 
     stall_seconds = 60.0
+    first_words = b""  # what the other side said first, for error sentences
     _stalled_since: float | None = None
+
+    def recv(self, size: int, flags: int = 0) -> bytes:
+        """Like socket.recv; notes the first words."""
+        data = super().recv(size, flags)
+        if len(self.first_words) < _FIRST_WORDS_BYTES:
+            self.first_words += data[:_FIRST_WORDS_BYTES]
+        return data
 
     def send(self, data: Any, flags: int = 0) -> int:
         """Like socket.send. Raises ConnectionResetError after `stall_seconds` without progress."""
@@ -85,7 +95,8 @@ class Connection:
         self._transport: paramiko.Transport | None = None
         self._lock = threading.Lock()
         self._ended = False
-        self.sessions = 0  # open channels; kept by the pool under its own lock
+        self.sessions = 0  # given out; this and the next are kept by the pool under its own lock
+        self.opened = 0  # of these, the ones that the server let in
         self.is_retired = False
 
     @property
@@ -159,7 +170,14 @@ class Connection:
         if cause is None or isinstance(cause, EOFError | OSError):
             if error is not None and cause is None:
                 return ProtocolMismatch(self.address, self.port, str(error))
-            return ConnectionRefused(self.address, self.port, "it ended the connection before the login")
+            said = self._socket.first_words if self._socket is not None else b""
+            if said.startswith(_OTHER_PROTOCOLS):
+                reason = "it speaks another protocol: perhaps a web or mail server listens on this port"
+                return ProtocolMismatch(self.address, self.port, reason)
+            # sshd says so in a line of its own: “Exceeded MaxStartups”, “Not allowed at this time”.
+            line = said.partition(b"\n")[0].strip().decode("ascii", "replace")
+            told = f", saying “{line}”" if line and line.isprintable() and not line.startswith("SSH-") else ""
+            return ConnectionRefused(self.address, self.port, f"it ended the connection before the login{told}")
         return ProtocolMismatch(self.address, self.port, str(error) or type(error).__name__)
 
     def sign_in(self, endpoint: Endpoint, *, deadline: float) -> None:
@@ -208,14 +226,15 @@ class Connection:
             channel = transport.open_session(
                 window_size=window_bytes, max_packet_size=2**15, timeout=max(0.1, timeout_seconds)
             )
-        except paramiko.ChannelException as error:
-            reason = "it opens no further session on this connection: MaxSessions"
-            raise ConnectionRefused(self.address, self.port, reason) from error
         except (paramiko.SSHException, EOFError, OSError) as error:
-            if transport.is_active() and time.monotonic() >= opened_before:
+            if not transport.is_active():
+                raise self.lost() from error
+            if time.monotonic() >= opened_before:
                 what = f"Opening a session at {self.address} port {self.port}"
                 raise DeadlinePassed(what, timeout_seconds) from error
-            raise self.lost() from error
+            # Of two refusals at once paramiko tells one as ChannelException and the other as anything.
+            reason = "it opens no further session on this connection: MaxSessions"
+            raise ConnectionRefused(self.address, self.port, reason) from error
         return channel
 
     # -- ending it -------------------------------------------------------------------------------------------------

@@ -20,7 +20,8 @@ __all__ = ["Endpoint", "SshRemote", "fetch_host_key"]
 HANDSHAKES_TOGETHER = 8  # below sshd's default MaxStartups 10:30:100, with room for people who sign in by hand
 DIALS_AT_MOST = 4
 LANE_WINDOW_BYTES = 4 * 2**20
-_SESSION_TRIES = 4
+SESSIONS_AT_MOST = 8  # on one connection; sshd's default MaxSessions is 10, fewer are learnt
+_SESSION_TRIES = 7
 
 
 class HandshakeGate:
@@ -70,6 +71,7 @@ class SshRemote(FramedRemote):
         self._command: Connection | None = None
         self._all: set[Connection] = set()
         self._closed = False
+        self._sessions_at_most = SESSIONS_AT_MOST
 
     def open_shell(self, *, window_bytes: int = LANE_WINDOW_BYTES, timeout_seconds: float = 60.0) -> ShellStream:
         """See `Remote.open_shell`."""
@@ -136,17 +138,20 @@ class SshRemote(FramedRemote):
 
     def _open_session(self, timeout_seconds: float) -> Session:
         deadline = time.monotonic() + timeout_seconds
+        was_lost = False
         for attempt in range(_SESSION_TRIES):
             connection = self._take(min(deadline, time.monotonic() + self._connect_seconds))
             try:
-                channel = connection.open_channel(
-                    window_bytes=2 * 2**20, timeout_seconds=max(0.1, deadline - time.monotonic())
-                )
-                return SshSession(connection, channel, partial(self._give_back, connection))
+                left = max(0.1, deadline - time.monotonic())
+                channel = connection.open_channel(window_bytes=2 * 2**20, timeout_seconds=left)
+                with self._lock:
+                    connection.opened += 1
+                return SshSession(connection, channel, partial(self._end_session, connection))
             except ConnectionRefused:
-                # Another session of ours may just be ending: MaxSessions counts it until then.
-                self._give_back(connection)
-                pause = 0.05 * 4**attempt
+                if self._is_full(connection):
+                    continue  # from now on another connection is dialled
+                # A session of ours has just ended, and the server's MaxSessions still counts it.
+                pause = 0.05 * 2**attempt
                 if attempt + 1 >= _SESSION_TRIES or time.monotonic() + pause >= deadline:
                     raise
                 time.sleep(pause)
@@ -154,13 +159,27 @@ class SshRemote(FramedRemote):
                 # A kept connection may have died unseen; nothing was run on it, so dial once more.
                 self._retire(connection)
                 self._give_back(connection)
-                if attempt or time.monotonic() >= deadline:
+                if was_lost or time.monotonic() >= deadline:
                     raise
+                was_lost = True
             except BaseException:
                 self._retire(connection)
                 self._give_back(connection)
                 raise
         raise ConnectionRefused(*self.place, "no session was allowed")
+
+    def _is_full(self, connection: Connection) -> bool:
+        """Give back a session that the server refused; learn how many it allows when others of ours are open."""
+        self._give_back(connection)
+        with self._lock:
+            if connection.opened:
+                self._sessions_at_most = min(self._sessions_at_most, connection.opened)
+            return connection.opened > 0
+
+    def _end_session(self, connection: Connection) -> None:
+        with self._lock:
+            connection.opened -= 1
+        self._give_back(connection)
 
     def _take(self, deadline: float) -> Connection:
         """The command connection with one more session on it, dialled when there is none."""
@@ -169,7 +188,7 @@ class SshRemote(FramedRemote):
         try:
             with self._lock:
                 kept = self._command
-                if kept is not None and kept.is_alive and not kept.is_retired:
+                if kept is not None and self._has_room(kept):
                     kept.sessions += 1
                     return kept
             if kept is not None:
@@ -181,6 +200,9 @@ class SshRemote(FramedRemote):
             return dialled
         finally:
             self._dialling.release()
+
+    def _has_room(self, kept: Connection) -> bool:
+        return kept.is_alive and not kept.is_retired and kept.sessions < self._sessions_at_most
 
     def _retire(self, connection: Connection) -> None:
         """Open nothing more on this connection; it ends with its last session."""

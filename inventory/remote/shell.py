@@ -30,7 +30,6 @@ COMMAND_LINE = "exec /bin/sh -s"
 ERRORS_KEPT_BYTES = 64 * 1024
 GREETING_LIMIT_BYTES = 1024 * 1024  # more than this before our marker is not a greeting
 _STATUS = re.compile(rb":(\d{1,3});")
-_STATUS_BYTES = 5
 
 
 def quote(raw: bytes) -> bytes:
@@ -118,9 +117,9 @@ class FrameReader:
             # The marker is whole, its status is still on the way.
             self._held = data[at:]
             return data[:at]
-        keep = len(self._end) + _STATUS_BYTES
-        self._held = data[-keep:]
-        return data[:-keep]
+        kept = next((size for size in range(len(self._end) - 1, 0, -1) if data.endswith(self._end[:size])), 0)
+        self._held = data[len(data) - kept :]
+        return data[: len(data) - kept]
 
     def errors(self, piece: bytes) -> None:
         """Note a piece of standard error; only its last 64 KiB are kept."""
@@ -156,6 +155,8 @@ class FramedCall:
         """Send the script. Raises ConnectionLost, DeadlinePassed, ShellUnusable."""
         try:
             self._session.send(self._frame.wrap(script, reads_input=reads_input), timeout_seconds=timeout_seconds)
+            if not reads_input:
+                self._session.end_input()  # so that a shell which misses a closing quote ends instead of waiting
         except TimeoutError as error:
             raise DeadlinePassed(self._step, timeout_seconds) from error
         except BrokenPipeError:

@@ -65,7 +65,7 @@ if [ -e "$p" ]; then
   here=$(cd "$p" && pwd -P) || exit
   home=$(cd "${HOME:-/}" 2>/dev/null && pwd -P)
   [ "$here" != "$home" ] && [ "$here" != / ] || exit %(home)s
-  if [ -f "$p/%(name)s" ]; then
+  if [ -f "$p/%(name)s" ] && [ ! -L "$p/%(name)s" ]; then
     [ "$(cat "$p/%(name)s")" = %(marker)s ] || exit %(other)s
     chmod 700 "$p"
     exit
