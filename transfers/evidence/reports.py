@@ -85,7 +85,6 @@ def report_content(build: Build, *, audit_sequence: int, audit_hash: str) -> dic
             "accepted_by": build.deviations_accepted_by.get_username() if build.deviations_accepted_by else None,
         },
         "times": _times(build),
-        "refetched_bytes": build.refetched_bytes,
         "chunks": _chunks(build),
         "checks": _checks(build),
         "landing": {"folder": str(build_folder(build)), "check": f"cd {build_folder(build)} && sha256sum -c {SUMS}"},

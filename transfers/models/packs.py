@@ -117,7 +117,6 @@ class Build(models.Model):
     landing = models.ForeignKey(Landing, on_delete=models.PROTECT, related_name="builds")
     folder = models.CharField(max_length=1024, blank=True)  # below the landing's path
     received_bytes = models.PositiveBigIntegerField(default=0)  # here by the ledger, proven or not
-    refetched_bytes = models.PositiveBigIntegerField(default=0)
     member_count = models.PositiveBigIntegerField(null=True)  # found when it was opened
     deviations = models.JSONField(default=list)  # [{"name", "what", "detail"}, …], names escaped
     deviations_accepted_by = models.ForeignKey(
