@@ -12,7 +12,7 @@ from calculet.audit.selectors import values_known
 
 
 class LogFilter(forms.Form):
-    """Which events to show. A value that is not in the log is told as wrong, and everything is shown."""
+    """Which events to show. A value that is not in the log is told as wrong and left out."""
 
     act = forms.ChoiceField(label=_("Act"), required=False)
     host = forms.ChoiceField(label=_("Host"), required=False)

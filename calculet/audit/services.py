@@ -111,7 +111,9 @@ def chain_verify(*, actor: Actor) -> Verdict:
     require(actor.user, Act.AUDIT_READ)
     verdict = verify_chain()
     with transaction.atomic():
-        record(act=VERIFIED, actor=actor, detail={"whole": verdict.whole, "links": verdict.links, "found": verdict})
+        found = "" if verdict.whole else str(verdict)
+        detail = {"whole": verdict.whole, "events": verdict.links, "head": verdict.head, "found": found}
+        record(act=VERIFIED, actor=actor, detail=detail)
     return verdict
 
 

@@ -23,7 +23,8 @@ def log(request: PersonRequest) -> HttpResponse:
     """Events from the newest on, and how the chain stands."""
     require(request.user, Act.AUDIT_READ)
     form = LogFilter(request.GET)
-    wanted = {name: value for name, value in form.cleaned_data.items() if value} if form.is_valid() else {}
+    form.is_valid()  # what is wrong is told beside the filter and left out
+    wanted = {name: value for name, value in form.cleaned_data.items() if value}
     page = Paginator(selectors.events_found(**wanted), PAGE_SIZE).get_page(request.GET.get("page"))
     query = request.GET.copy()
     query.pop("page", None)

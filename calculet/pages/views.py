@@ -11,6 +11,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from calculet.people.roles import roles_of
+
 
 @login_not_required
 @require_safe
@@ -28,7 +30,11 @@ def bad_request(request: HttpRequest, exception: Exception | None = None) -> Htt
 
 
 def refused(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """403: who may do it, and that nothing was changed."""
+    """403: who may do it, and that nothing was changed. Somebody without any role is told that."""
+    user = getattr(request, "user", None)
+    if user is not None and user.is_authenticated and not roles_of(user):
+        sentence = _("There is nothing to see or to do here without a role. Nothing was changed. Ask an admin for one.")
+        return _sorry(request, 403, _("You have no role yet"), sentence)
     return _sorry(request, 403, _("Not allowed"), _sentence(exception))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django import forms
-from django.contrib.auth.forms import SetPasswordForm, UsernameField
+from django.contrib.auth.forms import AuthenticationForm, SetPasswordForm, UsernameField
 from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.utils.translation import gettext_lazy as _
 
@@ -34,6 +34,19 @@ class NameField(UsernameField):
             widget=forms.TextInput(attrs={"autocomplete": "username", "autocapitalize": "none", "spellcheck": "false"}),
             **options,
         )
+
+
+class SignInForm(AuthenticationForm):
+    """Name and password. Why a sign-in was refused is not told: it would tell strangers who is here."""
+
+    error_messages = {
+        "invalid_login": _("Name or password is wrong. Both heed capital letters."),
+        "inactive": _("Name or password is wrong. Both heed capital letters."),
+    }
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fields["username"].label = _("Sign-in name")
 
 
 class PersonForm(forms.Form):

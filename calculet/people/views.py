@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib import messages
 from django.contrib.auth import login, logout, update_session_auth_hash
 from django.contrib.auth.decorators import login_not_required
-from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm, SetPasswordForm
+from django.contrib.auth.forms import PasswordChangeForm, SetPasswordForm
 from django.core.exceptions import BadRequest
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
@@ -20,7 +20,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from calculet.http import ACT_KEY_FIELD, ActDoneAlready, PersonRequest, actor_of, claim_act, safe_return_path
 from calculet.people import services
-from calculet.people.forms import ROLE_WORDS, PersonForm, SetupForm
+from calculet.people.forms import ROLE_WORDS, PersonForm, SetupForm, SignInForm
 from calculet.people.models import OneTimeLink, Person
 from calculet.people.roles import Act, Role, require
 
@@ -36,7 +36,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     back = safe_return_path(request, request.POST.get("next") or request.GET.get("next"))
     if request.user.is_authenticated:
         return redirect(back)
-    form = AuthenticationForm(request, data=request.POST if request.method == "POST" else None)
+    form = SignInForm(request, data=request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
         person: Any = form.get_user()
         login(request, person)
@@ -105,6 +105,7 @@ def one_time_link(request: HttpRequest, token: str) -> HttpResponse:
 def self_page(request: PersonRequest) -> HttpResponse:
     """One's own roles, and a new password."""
     form = PasswordChangeForm(request.user, request.POST if request.method == "POST" else None)
+    form.fields["old_password"].widget.attrs.pop("autofocus", None)  # the page is about more than the password
     if request.method == "POST" and form.is_valid():
         services.password_change(
             person=request.user,

@@ -59,6 +59,7 @@ def test_events_stand_newest_first_with_what_they_say(browser: Client) -> None:
         ("begin=2000-01-01", [3, 2, 1]),
         ("begin=2999-01-01", []),
         ("end=2000-01-01", []),
+        ("person=bob&begin=yesterday", [2]),
     ],
 )
 def test_filters(browser: Client, query: str, expected: list[int]) -> None:

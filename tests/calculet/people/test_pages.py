@@ -60,8 +60,16 @@ def test_carol_without_a_role_sees_only_a_page_that_says_so(signed_in: SignedIn,
     assert page.status_code == 200
     assert "You have no role yet" in page.text
     assert page.text.count("<nav") == 0
-    assert signed_in(carol).get("/people/").status_code == 403
-    assert signed_in(carol).get("/audit/").status_code == 403
+    for address in ("/", "/people/", "/audit/"):
+        refused = signed_in(carol).get(address)
+        assert refused.status_code == 403
+        assert "You have no role yet" in refused.text
+
+
+def test_somebody_with_a_role_is_told_which_one_is_needed(signed_in: SignedIn, alice: Person) -> None:
+    refused = signed_in(alice).get("/people/")
+    assert refused.status_code == 403
+    assert "it needs the role admin" in refused.text
 
 
 def test_the_setup_link_makes_the_first_admin_and_then_is_gone(client: Client) -> None:
