@@ -37,6 +37,7 @@ from transfers.models import (
     Revision,
     RevisionState,
 )
+from transfers.services.plans import revision_digest
 
 MEBIBYTE = 2**20
 DIGEST = hashlib.sha256(b"a build").hexdigest()
@@ -177,7 +178,7 @@ class PlannedHost:
         reached = {BuildState.FETCHING: 0}.get(state, states.index(state) if state in states else -1)
         is_packed = reached >= 0 or state in (BuildState.FAILED, BuildState.NEEDS_DECISION)
         names = ("packed_at", "received_at", "verified_at", "opened_at")
-        times = dict.fromkeys(names[:reached + 1], now)
+        times = dict.fromkeys(names[: reached + 1], now)
         values: dict[str, Any] = {
             "state": state,
             "mode": item.mode,
@@ -262,8 +263,10 @@ def make_check(build: Build, level: str, outcome: str, **fields: Any) -> Check:
 
 def make_proposal_of_plan(plan: Plan, author: Person, packs: Iterable[Pack]) -> Revision:
     """A revision that waits for approval, with a digest that fits its content."""
-    number = plan.revisions.count() + 1
-    revision = Revision.objects.create(plan=plan, number=number, author=author, proposed_at=timezone.now())
+    last = plan.revisions.order_by("-number").values_list("number", flat=True).first() or 0
+    revision = Revision.objects.create(
+        plan=plan, number=last + 1, state=RevisionState.PROPOSED, author=author, proposed_at=timezone.now()
+    )
     for position, pack in enumerate(packs, 1):
         Item.objects.create(
             revision=revision,
@@ -271,6 +274,8 @@ def make_proposal_of_plan(plan: Plan, author: Person, packs: Iterable[Pack]) -> 
             position=position,
             entry_list=make_list([(pack.name.encode() + b"/new.txt", 300)]),
         )
+    revision.digest = revision_digest(revision)
+    revision.save(update_fields=["digest"])
     return revision
 
 

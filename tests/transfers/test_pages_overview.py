@@ -93,7 +93,6 @@ def test_only_what_this_person_may_decide_is_marked_as_theirs(
 ) -> None:
     pack = lab.add("first", BuildState.NEEDS_DECISION, deviations=[{"name": "a", "what": "changed", "detail": ""}])
     make_proposal_of_plan(lab.plan, alice, [pack])
-    lab.plan.revisions.filter(number=2).update(state=RevisionState.PROPOSED)
     Proposal.objects.create(host=lab.host, title="Tier 2 for the image", changes=[], digest="0" * 64, author=bob)
     make_host("unpinned", is_pinned=False)
     mine_of_alice, others_of_alice = _waiting(text_of(signed_in(alice)))

@@ -57,6 +57,11 @@ class PackRow:
         return (self.pack.on_hold or self.pack.is_paused) and not self.is_home
 
     @property
+    def is_stopped(self) -> bool:
+        """True while nothing of the pack moves before a person does something."""
+        return self.is_waiting or self.state in (BuildState.FAILED, BuildState.NEEDS_DECISION)
+
+    @property
     def is_moving(self) -> bool:
         """True while figures may change by themselves."""
         return self.build is not None and self.build.state in MOVING and not self.is_waiting
@@ -83,7 +88,7 @@ class Board:
     @property
     def left_bytes(self) -> int | None:
         """Bytes of `running` that are still to come; None when a size is not known."""
-        sizes = [row.left_bytes for row in self.running]
+        sizes = [row.left_bytes for row in self.running if not row.is_stopped]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
     @property
@@ -198,9 +203,7 @@ def _rate(build: Build | None, pace: Pace) -> float | None:
 def _with_expectations(rows: Iterable[PackRow], rate: float | None) -> tuple[PackRow, ...]:
     ahead, known, finished = 0, bool(rate), []
     for row in rows:
-        runs = row.item is not None and not row.is_home and not row.is_waiting
-        if runs and row.build is not None and row.build.state in {BuildState.FAILED, BuildState.NEEDS_DECISION}:
-            runs = False  # nothing of it moves until a person decides
+        runs = row.item is not None and not row.is_home and not row.is_stopped
         if runs and row.left_bytes is None:
             known = False  # all that follow stand behind something of unknown size
         if runs and known and rate and row.left_bytes is not None:

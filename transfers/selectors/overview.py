@@ -95,11 +95,7 @@ class CapabilityState:
     @property
     def is_stopped(self) -> bool:
         """True when a missing group has nothing but packs on hold, paused, or waiting for a decision."""
-        return any(need.rows and all(_is_stopped(row) for row in need.rows) for need in self.missing)
-
-
-def _is_stopped(row: PackRow) -> bool:
-    return row.is_waiting or row.state in {BuildState.FAILED, BuildState.NEEDS_DECISION}
+        return any(need.rows and all(row.is_stopped for row in need.rows) for need in self.missing)
 
 
 def capability_states(boards: Sequence[Board]) -> tuple[CapabilityState, ...]:

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from calculet.audit import services as audit
 from calculet.leases.services import lease_request_stop
-from calculet.lifecycle import Actor, advance
+from calculet.lifecycle import Actor, StateConflict, advance
 from calculet.people.roles import Act, require
 from transfers.models import Build, BuildState, Item, Mode, Pack, Revision
 from transfers.services.landings import landing_default
@@ -85,8 +85,15 @@ def build_retry(*, build: Build, actor: Actor) -> Build:
         to = BuildState.PLANNED
     else:
         to = BuildState.RECEIVED if build.received_at is not None else BuildState.FETCHING
+    _need_state(build, BuildState.FAILED, to)
     advance(build, to, act="build.retry", actor=actor, problem="", not_before=None, attempts=build.attempts + 1)
     return build
+
+
+def _need_state(build: Build, expected: BuildState, wanted: BuildState) -> None:
+    """An act of a person begins from one state, though the work itself may come to `wanted` from others."""
+    if build.state != expected:
+        raise StateConflict(str(build), expected.value, wanted.value, build.state)
 
 
 def build_replace(*, build: Build, actor: Actor) -> Build:
@@ -121,6 +128,7 @@ def deviations_accept(*, build: Build, note: str, actor: Actor) -> Build:
             )
             % {"most": f"{DEVIATIONS_KEPT:,}"}
         )
+    _need_state(build, BuildState.NEEDS_DECISION, BuildState.PACKED)
     advance(
         build,
         BuildState.PACKED,

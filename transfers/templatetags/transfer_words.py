@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django import template
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 from django.utils.translation import pgettext_lazy as words_for
 
 from calculet.pages.templatetags.shown import NOTHING
@@ -41,6 +41,24 @@ _FIELD_WORDS = {
 def group(count: int | None) -> str:
     """A count in groups of three figures; a dash when it is not known."""
     return NOTHING if count is None else f"{int(count):,}"
+
+
+@register.filter
+def files_words(count: int) -> str:
+    """“1 file”, “1,234 files”."""
+    return ngettext("%(count)s file", "%(count)s files", count) % {"count": group(count)}
+
+
+@register.filter
+def entries_words(count: int) -> str:
+    """“1 entry”, “1,234 entries”."""
+    return ngettext("%(count)s entry", "%(count)s entries", count) % {"count": group(count)}
+
+
+@register.filter
+def members_words(count: int) -> str:
+    """“1 member”, “1,234 members”."""
+    return ngettext("%(count)s member", "%(count)s members", count) % {"count": group(count)}
 
 
 @register.filter
