@@ -125,9 +125,9 @@ def _run(fetch: Fetch, notices: Console, name: RemoteName) -> FetchResult:
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
+    former = {}
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, interrupt)
+        former = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
     thread = threading.Thread(target=work, name="fetch", daemon=True)
     thread.start()
     try:
@@ -138,6 +138,9 @@ def _run(fetch: Fetch, notices: Console, name: RemoteName) -> FetchResult:
         thread.join(END_SECONDS)
         if not outcome:
             raise FetchStopped(kept) from None
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
     found = outcome[0]
     if isinstance(found, BaseException):
         raise found

@@ -1,0 +1,242 @@
+"""`manage.py fetch` as a person runs it: what it brings, and how it goes on after kills, cuts and changes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pwd
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.engine.books import MIB, noise
+from tests.live.fetching import Ended, Fetching, slow_dd
+from tests.sshd import Sshd
+
+pytestmark = pytest.mark.live
+
+
+@pytest.fixture
+def fetching(sshd: Sshd, tmp_path: Path) -> Fetching:
+    return Fetching(sshd, tmp_path)
+
+
+@pytest.fixture
+def slowly(make_sshd: Callable[..., Sshd], tmp_path: Path) -> Fetching:
+    """The same on a host whose lanes bring about 640 KiB a second each."""
+    return Fetching(make_sshd(path=slow_dd(tmp_path / "slow", 64)), tmp_path)
+
+
+def _source(tmp_path: Path, content: bytes, name: bytes = b"model.tar") -> Path:
+    folder = tmp_path / "remote"
+    folder.mkdir(exist_ok=True)
+    path = Path(os.fsdecode(bytes(folder) + b"/" + name))
+    path.write_bytes(content)
+    return path
+
+
+def _incoming(fetching: Fetching, source: Path) -> Path:
+    return fetching.landing / f"{source.name}.incoming"
+
+
+def _wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def _cells(fetching: Fetching, source: Path) -> int:
+    """Cells marked as here in the ledger file (its header is 76 bytes long)."""
+    path = fetching.landing / f"{source.name}.ledger"
+    size = source.stat().st_size
+    bitmap = path.read_bytes()[76 : 76 + -(-size // 65536 // 8)] if path.exists() else b""
+    return sum(value.bit_count() for value in bitmap)
+
+
+def test_a_file_lands_verified_under_its_own_name_with_its_figures(fetching: Fetching, tmp_path: Path) -> None:
+    content = noise(20 * MIB + 3)
+    source = _source(tmp_path, content)
+    fetching.server.talk_at_login()
+    ended = fetching.run(fetching.place(source), "--lanes", "4")
+    assert ended.status == 0, ended.errors
+    assert fetching.names() == ["model.tar"]
+    assert (fetching.landing / "model.tar").read_bytes() == content
+    assert set(ended.figures) == {"bytes", "sha256", "verified", "seconds", "lanes", "reconnects", "refetched_bytes"}
+    assert ended.figures["bytes"] == len(content) and ended.figures["verified"] is True
+    assert ended.figures["sha256"] == hashlib.sha256(content).hexdigest()
+    assert ended.figures["lanes"] == 4 and ended.figures["reconnects"] == 0
+
+
+@pytest.mark.parametrize("name", [b"-rf", b"with 'quotes' \"and\" space", b"two\nlines", b"\xff\xfe.tar", b"a:b@c"])
+def test_names_that_tools_trip_over_land_as_they_are(fetching: Fetching, tmp_path: Path, name: bytes) -> None:
+    content = noise(100_001)
+    ended = fetching.run(fetching.place(_source(tmp_path, content, name)))
+    assert ended.status == 0, ended.errors
+    assert [os.fsencode(one) for one in fetching.names()] == [name]
+    assert (fetching.landing / os.fsdecode(name)).read_bytes() == content
+
+
+def test_an_empty_file_and_a_path_relative_to_home(fetching: Fetching, tmp_path: Path) -> None:
+    home = pwd.getpwuid(os.getuid()).pw_dir  # sessions begin there, whatever HOME says
+    relative = os.path.relpath(_source(tmp_path, b"", b"empty"), home)
+    ended = fetching.run(fetching.place(relative))
+    assert ended.status == 0, ended.errors
+    assert (fetching.landing / "empty").read_bytes() == b""
+    assert ended.figures["sha256"] == hashlib.sha256(b"").hexdigest()
+
+
+def test_without_json_a_checksum_line_is_printed(fetching: Fetching, tmp_path: Path) -> None:
+    source = _source(tmp_path, b"abc")
+    options = ["--port", str(fetching.server.port), "--key", str(fetching.server.key_path)]
+    ended = fetching.run(
+        fetching.place(source), *options, "--known-hosts", str(fetching.server.known_hosts_path), usual=False
+    )
+    assert ended.status == 0, ended.errors
+    assert ended.out == f"{hashlib.sha256(b'abc').hexdigest()}  {fetching.landing}/model.tar\n"
+
+
+def test_a_second_run_compares_digests_and_fetches_nothing(fetching: Fetching, tmp_path: Path) -> None:
+    source = _source(tmp_path, noise(MIB))
+    assert fetching.run(fetching.place(source)).status == 0
+    ended = fetching.run(fetching.place(source))
+    assert ended.status == 0 and "its SHA-256 is the source's. Nothing was fetched" in ended.errors
+    assert ended.figures["verified"] is True and ended.figures["refetched_bytes"] == 0
+
+
+@pytest.mark.parametrize("here", [b"x" * 100, None], ids=["another size", "the same size"])
+def test_another_file_of_that_name_is_never_overwritten(fetching: Fetching, tmp_path: Path, here: bytes | None) -> None:
+    source = _source(tmp_path, noise(MIB))
+    other = here or noise(MIB, 2)
+    (fetching.landing / "model.tar").write_bytes(other)
+    ended = fetching.run(fetching.place(source))
+    assert ended.status == 1 and "never overwritten" in ended.errors and "Traceback" not in ended.errors
+    assert (fetching.landing / "model.tar").read_bytes() == other and fetching.names() == ["model.tar"]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_kills_at_random_moments_cost_little_and_end_in_the_right_bytes(
+    slowly: Fetching, tmp_path: Path, seed: int
+) -> None:
+    rng = random.Random(seed)
+    content = noise(14 * MIB + 5, seed)
+    source = _source(tmp_path, content)
+    for _ in range(3):
+        before = _cells(slowly, source)
+        process = slowly.start(slowly.place(source), "--lanes", "4")
+        wanted = before + rng.randint(1, 50)
+        _wait_for(lambda wanted=wanted, p=process: _cells(slowly, source) >= wanted or p.poll() is not None)  # type: ignore[misc]
+        time.sleep(rng.random() * 0.3)
+        process.kill()
+        process.communicate()
+        assert not (slowly.landing / "model.tar").exists()
+    here = _cells(slowly, source)
+    assert here > 0
+    ended = slowly.run(slowly.place(source), "--lanes", "4")
+    assert ended.status == 0, ended.errors
+    assert "Goes on from what an earlier run brought" in ended.errors
+    assert (slowly.landing / "model.tar").read_bytes() == content
+    assert ended.figures["sha256"] == hashlib.sha256(content).hexdigest()
+    assert ended.figures["refetched_bytes"] <= 4 * 256 * 1024
+    assert slowly.names() == ["model.tar"]
+
+
+def test_killed_lanes_and_a_restarted_server_end_in_the_right_bytes(slowly: Fetching, tmp_path: Path) -> None:
+    content = noise(10 * MIB)
+    source = _source(tmp_path, content)
+    process = slowly.start(slowly.place(source), "--lanes", "4")
+    _wait_for(lambda: _cells(slowly, source) > 20)
+    slowly.server.kill_children()
+    _wait_for(lambda: _cells(slowly, source) > 60)
+    slowly.server.restart()
+    out, errors = process.communicate(timeout=60)
+    ended = Ended(process.returncode, out, errors)
+    assert ended.status == 0, errors
+    assert (slowly.landing / "model.tar").read_bytes() == content
+    assert ended.figures["reconnects"] >= 4
+    assert ended.figures["refetched_bytes"] <= 2 * 4 * 256 * 1024
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_keeps_what_came_and_says_how_to_go_on(
+    slowly: Fetching, tmp_path: Path, number: signal.Signals
+) -> None:
+    source = _source(tmp_path, noise(30 * MIB))
+    process = slowly.start(slowly.place(source), "--lanes", "2")
+    _wait_for(lambda: _cells(slowly, source) > 10)
+    time.sleep(1.0)
+    begun = time.monotonic()
+    process.send_signal(number)
+    out, errors = process.communicate(timeout=20)
+    assert time.monotonic() - begun < 4.0
+    assert process.returncode == 130 and not out
+    assert "are kept; the same command goes on from there" in errors and "Traceback" not in errors
+    assert _cells(slowly, source) > 10 and _incoming(slowly, source).exists()
+
+
+def test_two_commands_for_one_place_do_not_meet(slowly: Fetching, tmp_path: Path) -> None:
+    source = _source(tmp_path, noise(4 * MIB))
+    first = slowly.start(slowly.place(source), "--lanes", "2")
+    _wait_for(lambda: _cells(slowly, source) > 5)
+    second = slowly.run(slowly.place(source))
+    assert second.is_one_sentence_without_traceback() and "Another process is fetching" in second.errors
+    _out, errors = first.communicate(timeout=60)
+    assert first.returncode == 0, errors
+    assert (slowly.landing / "model.tar").read_bytes() == noise(4 * MIB)
+
+
+def test_a_source_that_changed_between_two_runs_is_told_and_only_its_blocks_are_fetched(
+    slowly: Fetching, tmp_path: Path
+) -> None:
+    content = bytearray(noise(8 * MIB))
+    source = _source(tmp_path, bytes(content))
+    process = slowly.start(slowly.place(source), "--lanes", "4")
+    _wait_for(lambda: _cells(slowly, source) > 60)
+    process.kill()
+    process.communicate()
+    here = _cells(slowly, source) * 65536
+    content[:10] = b"0123456789"
+    content += b"and more"
+    source.write_bytes(bytes(content))
+    ended = slowly.run(slowly.place(source), "--lanes", "4")
+    assert ended.status == 0, ended.errors
+    assert "The source changed since the last run" in ended.errors and "bytes long" in ended.errors
+    assert (slowly.landing / "model.tar").read_bytes() == bytes(content)
+    assert here > 3 * MIB
+    assert slowly.names() == ["model.tar"]
+
+
+def test_a_source_that_changes_in_mid_fetch_is_named_and_not_called_verified(slowly: Fetching, tmp_path: Path) -> None:
+    source = _source(tmp_path, noise(8 * MIB))
+    process = slowly.start(slowly.place(source), "--lanes", "2")
+    _wait_for(lambda: _cells(slowly, source) > 20)
+    with source.open("r+b") as file:
+        file.seek(7 * MIB)
+        file.write(b"changed")
+    out, errors = process.communicate(timeout=60)
+    assert process.returncode == 1 and not out, errors
+    assert "The source changed" in errors and "model.tar" in errors and "Traceback" not in errors
+    assert not (slowly.landing / "model.tar").exists()
+    again = slowly.run(slowly.place(source), "--lanes", "8")
+    assert again.status == 0, again.errors
+    assert (slowly.landing / "model.tar").read_bytes() == source.read_bytes()
+
+
+def test_damage_on_the_disk_is_found_by_reading_back_and_repaired(slowly: Fetching, tmp_path: Path) -> None:
+    content = noise(5 * MIB)
+    source = _source(tmp_path, content)
+    process = slowly.start(slowly.place(source), "--lanes", "2")
+    _wait_for(lambda: _cells(slowly, source) > 20)
+    process.kill()
+    process.communicate()
+    with _incoming(slowly, source).open("r+b") as file:
+        file.write(b"damaged")
+    ended = slowly.run(slowly.place(source), "--lanes", "8")
+    assert ended.status == 0, ended.errors
+    assert (slowly.landing / "model.tar").read_bytes() == content
+    if "do not match" in ended.errors:  # the first cells had come when the file was damaged
+        assert ended.figures["refetched_bytes"] >= MIB // 2
