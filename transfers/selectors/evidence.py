@@ -96,11 +96,10 @@ def report_open(report: Report, name: str) -> BinaryIO:
             handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError as error:
         raise _gone(report, name, error) from error
-    file = os.fdopen(handle, "rb")
     if not stat.S_ISREG(os.fstat(handle).st_mode):
-        file.close()
+        os.close(handle)
         raise ReportFileGone(f"“{escape(os.fsencode(name))}” is not a plain file. Nothing was read.")
-    return file
+    return os.fdopen(handle, "rb")
 
 
 def report_text(report: Report, name: str, limit_bytes: int = 65_536) -> str:
