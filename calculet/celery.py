@@ -61,6 +61,7 @@ app.conf.update(
             # A tick that waited longer than the next one's time has nothing to add.
             "options": {"queue": "control", "expires": TICK_SECONDS},
         },
+        "tidy": {"task": "calculet.tasks.tidy_up", "schedule": 86_400.0, "options": {"queue": "control"}},
     },
 )
 app.autodiscover_tasks()

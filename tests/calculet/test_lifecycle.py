@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from django.apps import apps
+from django.db import models
 
 from calculet.audit.models import Event
 from calculet.audit.services import verify_chain
@@ -50,6 +52,28 @@ def test_a_change_that_is_not_allowed_is_refused_before_it_is_tried(proposal: Pr
     advance(proposal, ProposalState.DECLINED, act="proposal.declined", actor=SYSTEM)
     with pytest.raises(StateConflict, match="from there it cannot become “proposed”"):
         advance(proposal, ProposalState.PROPOSED, act="proposal.again", actor=SYSTEM)
+
+
+STATEFUL = [model for model in apps.get_models() if hasattr(model, "TRANSITIONS")]
+PAIRS = [
+    (model, str(before), str(after))
+    for model in STATEFUL
+    for before in model.TRANSITIONS
+    for after in model.TRANSITIONS
+]
+
+
+@pytest.mark.parametrize(("model", "before", "after"), PAIRS, ids=lambda part: getattr(part, "__name__", part))
+def test_each_pair_of_states_is_either_allowed_or_refused(
+    monkeypatch: pytest.MonkeyPatch, model: type[models.Model], before: str, after: str
+) -> None:
+    monkeypatch.setattr(model, "__str__", lambda row: "It")
+    allowed = after in {str(state) for state in model.TRANSITIONS[before]}  # type: ignore[attr-defined]
+    with pytest.raises(StateConflict) as caught:  # a row that was never stored is gone for those that are allowed
+        advance(model(pk=1, state=before), after, act="test.done", actor=SYSTEM)
+    refused = f"It is “{before}”, and from there it cannot become “{after}”"
+    assert str(caught.value).startswith("It could not become" if allowed else refused)
+    assert not Event.objects.exists()
 
 
 def test_a_row_that_is_gone_is_told_as_gone(proposal: Proposal) -> None:
