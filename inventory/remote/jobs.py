@@ -91,7 +91,10 @@ def poll_job(remote: Remote, folder: RemoteName) -> JobState:
 
 
 def stop_job(remote: Remote, folder: RemoteName) -> None:
-    """End the job with everything that it started: asked first, then killed. Raises CommandFailed, TransientError."""
+    """End the job with everything that it started: asked first, then killed. A lost job's orphans are ended as well.
+
+    Raises CommandFailed, TransientError.
+    """
     step = f"stop the job in {folder}"
     completed = remote.run(b"cd %b || exit 0\n" % quote(folder.raw) + _STOP, step=step)
     raise_bad_status(completed, step)
@@ -177,30 +180,66 @@ exit 0
     % (LOG_TAIL_BYTES, PROGRESS_BYTES)
 )
 
+# All processes are read in one look (a program for each would take seconds). Those of the job are known by number and
+# start: one that ignores the first signal is found again when it is an orphan, one that left the session is found by
+# its parent, and none that got the number of another since is hit. What a killed runner left in its session is ended,
+# too: its number cannot have become another session's as long as they live.
 _STOP = (
     _TOOLS
     + b"""look
 [ ! -f status ] || exit 0
-alive "$pid" "$start" "$boot" || exit 0
-children() { for f in /proc/[0-9]*/stat; do
-  s=$(cat "$f" 2>/dev/null) || continue
-  p=${f#/proc/}; p=${p%/stat}
-  set -- "$1" ${s##*)}
-  [ "$3" = "$1" ] && echo "$p"
-done; }
-tree() { echo "$1"; for c in $(children "$1"); do tree "$c"; done; }
+[ -n "$pid" ] && [ "$boot" = "$(boot)" ] || exit 0
+case $(begun "$pid") in
+  "$start") ;;
+  "") [ "$kind" = group ] || exit 0 ;;
+  *) exit 0 ;;
+esac
+around() {
+  [ -d /proc/self ] || { ! kill -0 "$pid" 2>/dev/null || echo "$pid 0 - 0"; return; }
+  cat /proc/[0-9]*/stat 2>/dev/null | while IFS= read -r line; do
+    set -- "${line%% *}" ${line##*)}
+    case $2 in Z|X) ;; *) echo "$1 $3 ${21} $5" ;; esac
+  done
+}
+members=" $pid:$start "
+numbers=" $pid "
+[ "$kind" = group ] && session=$pid || session=none
+grow() {
+  seen=$(around)
+  grown=yes
+  while [ -n "$grown" ]; do
+    grown=
+    while read -r p parent s of; do
+      case $members in *" $p:$s "*) continue ;; esac
+      case "$numbers $of" in
+        *" $parent "*|*" $session") members="$members$p:$s "; numbers="$numbers$p "; grown=yes ;;
+      esac
+    done <<END
+$seen
+END
+  done
+}
+living() {
+  around | while read -r p _ s _; do
+    case $members in *" $p:$s "*) printf '%s ' "$p" ;; esac
+  done
+}
 end() {
-  if [ "$kind" = group ]; then kill -"$1" -- "-$pid" 2>/dev/null; else kill -"$1" $(tree "$pid") 2>/dev/null; fi
+  grow
+  left=$(living)
+  [ -n "$left" ] || return
+  # No "--" before the group's number: dash and BusyBox take it for a number that is none.
+  [ "$kind" != group ] || kill -"$1" "-$pid" 2>/dev/null
+  kill -"$1" $left 2>/dev/null
 }
 end TERM
 tries=0
-while alive "$pid" "$start" "$boot"; do
+while [ -n "$(living)" ]; do
   tries=$((tries + 1))
-  [ $tries -ne 40 ] || end KILL
-  [ $tries -lt 200 ] || { echo "process $pid does not end" >&2; exit 1; }
+  [ $tries -ne 30 ] || end KILL
+  [ $tries -lt 150 ] || { echo "process $pid does not end" >&2; exit 1; }
   sleep 0.05 2>/dev/null || sleep 1
 done
-[ "$kind" != group ] || kill -KILL -- "-$pid" 2>/dev/null
 exit 0
 """
 )
