@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
+import logging
 from typing import Any
 
 from celery import shared_task
 from django.db import transaction
+from kombu.exceptions import OperationalError
 
 from inventory.services import hosts, scans
+
+logger = logging.getLogger(__name__)
 
 _MESSAGE_LIFE_SECONDS = 60.0  # a scan's sweep sends another; without an end they would gather while a queue is busy
 
@@ -26,5 +29,15 @@ def run_scan(scan_id: int) -> None:
 
 
 def send_soon(task: Any, row_id: int) -> None:
-    """Send a task after the commit. A broker that is away is logged and harms nobody: the sweep finds the row."""
-    transaction.on_commit(partial(task.delay, row_id), robust=True)
+    """Send a task after the commit. A broker that is away is logged, and the act stands: a sweep finds a scan's row,
+    and a probe is asked for again."""
+
+    def send() -> None:
+        try:
+            task.delay(row_id)
+        except OperationalError as error:
+            logger.warning(
+                "The broker could not be told of %s %s, which waits for the sweep: %s", task.name, row_id, error
+            )
+
+    transaction.on_commit(send)
