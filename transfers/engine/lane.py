@@ -201,6 +201,7 @@ class Lane(threading.Thread):
         stream.send(prelude(nonce))
         self._ask(stream)
         opening: bytes | None = b""
+        silent_polls = 0
         while not self._link.stopping.is_set():
             self._ask(stream)
             if not self._asked and opening is None:
@@ -213,9 +214,12 @@ class Lane(threading.Thread):
                 data = stream.receive(MEBIBYTE // 4, timeout_seconds=POLL_SECONDS)
             except DeadlinePassed:
                 self.meter.note(0, self._link.clock.monotonic())
-                self._link.queue.note_rate(self.number, self.meter.bytes_per_second)
+                silent_polls += 1
+                # The meter is smooth; whoever waits for this lane's ranges must know at once that it stalls.
+                self._link.queue.note_rate(self.number, self.meter.bytes_per_second * 0.5**silent_polls)
                 self._check_silence()
                 continue
+            silent_polls = 0
             self._last_data_at = self._link.clock.monotonic()
             if opening is not None:
                 opening, data = self._open(opening + data, opening_line(nonce))

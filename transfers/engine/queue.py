@@ -19,7 +19,7 @@ from transfers.engine.types import CELL_BYTES, MEBIBYTE
 LARGEST_RANGE_BYTES = 4 * MEBIBYTE
 COPIES_AT_MOST = 3
 SLOWEST_RATE = float(CELL_BYTES) / 4  # bytes a second assumed of a lane that brings nothing
-GAIN_SECONDS = 0.5  # a copy that would come this much earlier, or less, is not worth its bytes
+GAIN_SECONDS = 0.3  # a copy that would come this much earlier, or less, is not worth its bytes
 _MISSING, _WRITING, _DONE = 0, 1, 2
 
 

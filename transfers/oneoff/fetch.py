@@ -137,7 +137,9 @@ class Fetch:
         request = self._request
         folder = check_folder(request.folder)
         check_names(_spec(RemoteName(request.place.name), 0, folder, request.place.name))
+        begun = self._clock.monotonic()
         remote, path, identity = sign_in(request)
+        self._chooser.note_sign_in(self._clock.monotonic() - begun)
         self._remote = remote
         self._check_stop()
         self._total_bytes = identity.size_bytes

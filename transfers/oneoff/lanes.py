@@ -1,8 +1,9 @@
 """How many lanes a one-off fetch uses: what was asked for, or a choice that follows what more lanes brought.
 
 One connection over a long, lossy link carries a small part of it, and twice the connections carry twice that, until
-the link is full. So the choice begins with eight lanes and doubles them as long as that brings clearly more bytes; the
-first step that does not is taken back or ends the search. Judged are distinct bytes on the disk.
+the link is full. So the choice begins with eight lanes (sixteen when signing in showed that round trips are long) and
+doubles them as long as that brings clearly more bytes; the first step that does not is taken back or ends the search.
+Judged are distinct bytes on the disk.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from dataclasses import dataclass
 from transfers.engine.types import Sample
 
 LANES_TO_BEGIN_WITH = 8
+LANES_ON_A_LONG_LINK = 16
+LONG_SIGN_IN_SECONDS = 1.1  # about eleven round trips: a tenth of a second each
 LANES_AT_MOST = 48
 SETTLE_SECONDS = 2.0  # to dial, and for the first round trips, before a number of lanes is judged
 JUDGE_SECONDS = 3.0
@@ -69,6 +72,11 @@ class LaneChooser:
         self._before: Trial | None = None
         self._seconds = self._bytes = 0.0
         self._refusals = 0
+
+    def note_sign_in(self, seconds: float) -> None:
+        """How long the first connection took, to the first answer on it."""
+        if self._is_searching and seconds > LONG_SIGN_IN_SECONDS:
+            self.lanes = LANES_ON_A_LONG_LINK
 
     def observe(self, sample: Sample, left_bytes: int) -> None:
         """Take a sample of the link into account."""

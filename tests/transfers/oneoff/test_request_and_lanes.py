@@ -101,6 +101,14 @@ def test_a_number_of_lanes_is_judged_after_it_has_settled() -> None:
     assert chooser.lanes == 8 and len(chooser.choices) == 2
 
 
+def test_long_round_trips_begin_with_more_lanes_unless_a_number_was_asked_for() -> None:
+    chooser, asked, near = LaneChooser(None), LaneChooser(3), LaneChooser(None)
+    chooser.note_sign_in(2.0)
+    asked.note_sign_in(2.0)
+    near.note_sign_in(0.2)
+    assert (chooser.lanes, asked.lanes, near.lanes) == (16, 3, 8)
+
+
 def test_lanes_asked_for_are_kept_and_the_end_is_too_late_for_more() -> None:
     asked = LaneChooser(5)
     _seconds(asked, 30, 10**6)
