@@ -24,7 +24,7 @@ from inventory.remote.base import (
 from inventory.remote.pool import SshRemote
 from tests.fakes import MemoryRemote, drain, remote_name
 from tests.parts import need
-from tests.sshd import Sshd, busybox_folder
+from tests.sshd import Sshd
 
 HARD_NAMES = [
     b"plain",
@@ -47,14 +47,26 @@ HARD_NAMES = [
 ]
 
 
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Sshd]]:
+    """Servers by the sort of host, made when they are first asked for."""
+    made: dict[str, Sshd] = {}
+    yield made
+    for server in made.values():
+        server.stop()
+
+
 @pytest.fixture(params=["ssh", "ssh to BusyBox", "memory", "memory with BusyBox"])
-def remote(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Remote]:
+def remote(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    servers: dict[str, Sshd],
+) -> Iterator[Remote]:
     """The same promises on each."""
-    path = None
-    if "BusyBox" in request.param:
-        need("busybox")
-        path = str(busybox_folder(tmp_path / "applets"))
-    if request.param.startswith("memory"):
+    sort = request.param
+    path = request.getfixturevalue("busybox_path") if "BusyBox" in sort else None
+    if sort.startswith("memory"):
         home = tmp_path / "home"
         home.mkdir()
         shell = f"{path}/sh" if path else "/bin/sh"
@@ -63,11 +75,12 @@ def remote(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Remote]:
         local.close()
         return
     need("sshd")
-    with Sshd(tmp_path / "sshd", path=path) as server:
-        server.talk_at_login()
-        reached = SshRemote(server.endpoint(), no_data_timeout_seconds=20, connect_timeout_seconds=10)
-        yield reached
-        reached.close()
+    if sort not in servers:
+        servers[sort] = Sshd(tmp_path_factory.mktemp("sshd"), path=path)
+        servers[sort].talk_at_login()
+    reached = SshRemote(servers[sort].endpoint(), no_data_timeout_seconds=20, connect_timeout_seconds=10)
+    yield reached
+    reached.close()
 
 
 class TestScripts:

@@ -59,14 +59,17 @@ class TestTheDirectory:
 
 class TestFiles:
     @pytest.mark.parametrize(
-        "options", [("ed25519",), ("ecdsa",), ("rsa",), ("rsa", "-m", "PEM"), ("ecdsa", "-m", "PEM")]
+        "options",
+        [("ed25519",), ("ecdsa",), ("rsa", "-b", "2048"), ("rsa", "-b", "2048", "-m", "PEM"), ("ecdsa", "-m", "PEM")],
     )
     def test_usual_formats_are_read(self, tmp_path: Path, options: tuple[str, ...]) -> None:
         need("ssh-keygen")
         key = load_key_file(make_key(tmp_path / "key", *options))
         assert key.get_base64() == (tmp_path / "key.pub").read_text().split()[1]
 
-    @pytest.mark.parametrize("options", [("ed25519",), ("rsa", "-m", "PEM"), ("rsa", "-m", "PKCS8")])
+    @pytest.mark.parametrize(
+        "options", [("ed25519",), ("rsa", "-b", "2048", "-m", "PEM"), ("rsa", "-b", "2048", "-m", "PKCS8")]
+    )
     def test_a_key_that_needs_a_passphrase_says_so_and_what_to_do(
         self, tmp_path: Path, options: tuple[str, ...]
     ) -> None:

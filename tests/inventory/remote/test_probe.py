@@ -17,7 +17,7 @@ from inventory.remote.pool import SshRemote
 from inventory.remote.probe import ProbeReport, probe
 from tests.fakes import MemoryRemote, remote_name
 from tests.parts import need
-from tests.sshd import Sshd, busybox_folder, login_shell
+from tests.sshd import Sshd, login_shell
 
 
 @pytest.fixture
@@ -64,10 +64,9 @@ class TestHosts:
         assert report.missing_steps() == ()
 
     def test_a_busybox_host_has_the_portable_means_and_says_what_is_missing(
-        self, make_sshd: Callable[..., Sshd], reach: Callable[[Sshd], SshRemote], tmp_path: Path
+        self, make_sshd: Callable[..., Sshd], reach: Callable[[Sshd], SshRemote], busybox_path: str
     ) -> None:
-        need("busybox")
-        report = probe(reach(make_sshd(path=str(busybox_folder(tmp_path / "applets")))))
+        report = probe(reach(make_sshd(path=busybox_path)))
         for program in (report.find, report.stat, report.dd, report.sha256sum, report.xargs):
             assert "BusyBox v1." in program
         assert report.tar == "tar (busybox) " + report.find.split()[1].removeprefix("v")

@@ -16,7 +16,7 @@ from inventory.remote.pool import SshRemote
 from inventory.remote.staging import MARKER_NAME, ensure_staging
 from tests.fakes import MemoryRemote, remote_name
 from tests.parts import need
-from tests.sshd import Sshd, busybox_folder
+from tests.sshd import Sshd
 
 MARKER = b"installation 7f3a"
 
@@ -28,8 +28,7 @@ def host(
     """A real host of each sort."""
     path = None
     if request.param == "BusyBox":
-        need("busybox")
-        path = str(busybox_folder(tmp_path / "applets"))
+        path = request.getfixturevalue("busybox_path")
     server = make_sshd(path=path)
     remote = SshRemote(server.endpoint(), no_data_timeout_seconds=20, connect_timeout_seconds=10)
     yield remote, server
