@@ -66,8 +66,7 @@ class EntrySorter:
     def settle(self) -> None:
         """Call after the last entry: where a name came again as unreadable, that one counts."""
         self._database.execute(
-            "DELETE FROM entry WHERE kind <> 'unreadable' "
-            "AND key IN (SELECT key FROM entry WHERE kind = 'unreadable')"
+            "DELETE FROM entry WHERE kind <> 'unreadable' AND key IN (SELECT key FROM entry WHERE kind = 'unreadable')"
         )
 
     def totals(self) -> Totals:
