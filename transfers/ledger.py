@@ -27,7 +27,7 @@ from transfers.selectors.specs import build_key, build_spec
 from transfers.selectors.work import builds_to_fetch, is_more_expected
 
 IDLE_LINK_SECONDS = 30.0  # lanes stay connected so long while packs are still being made
-SAMPLES_KEPT = timedelta(days=30)
+SAMPLES_KEPT = timedelta(days=7)
 
 
 @cache

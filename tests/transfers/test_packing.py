@@ -159,9 +159,7 @@ def test_a_host_that_cannot_be_reached_is_waited_for(
     assert build.state == BuildState.PACKED
 
 
-def test_a_packer_that_was_killed_is_found_lost_and_told(
-    sshd: Sshd, host: Host, tree: Path, alice: Person, bob: Person
-) -> None:
+def test_a_packer_that_was_killed_is_begun_anew(sshd: Sshd, host: Host, tree: Path, alice: Person, bob: Person) -> None:
     build = approved(host, tree, alice, bob)
     staging = Path(str(host.staging_path))
     jobs.until_packed(build)  # the staging folder and a finished job are there now
@@ -171,9 +169,41 @@ def test_a_packer_that_was_killed_is_found_lost_and_told(
     (job / "script").write_text("sleep 60\n")
     (job / "started").mkdir()
     (job / "pid").write_text("999999999 1 no-such-boot single\n")
+    pack_run(again.pk)
+    again.refresh_from_db()
+    assert (again.state, again.attempts) == (BuildState.PACKING, 1)
+    assert "begun anew" in again.problem
     jobs.until_packed(again)
-    assert again.state == BuildState.FAILED
-    assert "its process is gone" in again.problem
+    assert (again.state, again.problem) == (BuildState.PACKED, "")
+
+
+def test_a_changed_host_key_is_told_at_the_host_and_the_build_waits(
+    sshd: Sshd, host: Host, tree: Path, alice: Person, bob: Person
+) -> None:
+    build = approved(host, tree, alice, bob)
+    sshd.change_host_key()
+    sshd.restart()
+    pack_run(build.pk)
+    build.refresh_from_db()
+    host.refresh_from_db()
+    assert build.state == BuildState.PACKING
+    assert host.problem.count("SHA256:") == 2
+
+
+def test_a_fault_of_the_program_is_told_and_tried_again(
+    host: Host, tree: Path, alice: Person, bob: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = approved(host, tree, alice, bob)
+
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("transfers.services.packing.ensure_staging", fail)
+    pack_run(build.pk)
+    build.refresh_from_db()
+    assert build.state == BuildState.PACKING
+    assert "fault of this program" in build.problem
+    assert build.not_before is not None
 
 
 def test_a_login_shell_that_prints_changes_nothing(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from inventory.models import Host
 from transfers.models import Build, BuildState, RevisionState, Unpack, UnpackState
 
+LINK_PAUSE_SECONDS = 15  # after a link that ended with a problem; a person who mends it may clear it at once
 PACKING_AT_ONCE = 2  # builds of one host that are made at the same time
 
 
@@ -56,9 +59,11 @@ def builds_to_fetch(host: Host) -> QuerySet[Build]:
 
 
 def hosts_to_link() -> list[Host]:
-    """Hosts whose link has something to bring."""
+    """Hosts whose link has something to bring. One that ended with a problem is given a pause first."""
     fetchable = builds_in_force().filter(_is_free(), state__in=[BuildState.PACKED, BuildState.FETCHING])
-    return list(Host.objects.filter(pk__in=fetchable.values("pack__plan__host")))
+    hosts = Host.objects.filter(pk__in=fetchable.values("pack__plan__host"))
+    just_ended = timezone.now() - timedelta(seconds=LINK_PAUSE_SECONDS)
+    return list(hosts.exclude(~Q(problem=""), link_status__at__gt=just_ended))
 
 
 def is_more_expected(host: Host) -> bool:

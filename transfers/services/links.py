@@ -69,8 +69,9 @@ def _note_end(host: Host, held: Held, problem: str) -> None:
         with transaction.atomic():
             lease_hold(held)
             Host.objects.filter(pk=host.pk).update(problem=problem)
-            LinkStatus.objects.filter(host=host).update(
-                at=timezone.now(), bytes_per_second=0.0, lanes=[], problem=problem
+            LinkStatus.objects.update_or_create(
+                host=host,
+                defaults={"at": timezone.now(), "bytes_per_second": 0.0, "lanes": [], "problem": problem},
             )
     except LeaseTaken:
         return

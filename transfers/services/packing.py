@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from datetime import timedelta
 
 from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from calculet.leases.services import Held, LeaseTaken, lease_acquire, lease_beat, lease_hold, lease_release
+from calculet.leases.services import lease_hold
 from calculet.lifecycle import SYSTEM, advance
-from inventory.connect import installation_marker, open_remote
-from inventory.remote.base import CommandFailed, PermanentError, Remote, TransientError
+from inventory.connect import ChannelMissing, installation_marker, open_remote
+from inventory.remote.base import (
+    CommandFailed,
+    HostKeyChanged,
+    HostKeyUnknown,
+    KeyUnusable,
+    LoginRefused,
+    PermanentError,
+    ProtocolMismatch,
+    Remote,
+    TransientError,
+)
 from inventory.remote.jobs import JobState, poll_job, start_job
 from inventory.remote.names import RemoteName, escape
 from inventory.remote.probe import ProbeReport
 from inventory.remote.shell import quote
 from inventory.remote.staging import ensure_staging
+from inventory.services.hosts import host_problem_keep
 from transfers.engine.geometry import SegmentMap
 from transfers.engine.packing import (
     SourceDigests,
@@ -40,68 +50,53 @@ from transfers.engine.types import BuildSpec, Deviation, Member
 from transfers.models import Build, BuildState, Chunk, Compression, Mode
 from transfers.selectors.specs import build_key, build_spec, list_members
 from transfers.services.archive_names import archive_name
-from transfers.services.builds import DEVIATIONS_KEPT, build_lease_name
+from transfers.services.builds import DEVIATIONS_KEPT
 from transfers.services.entry_lists import entry_list_store
+from transfers.services.turns import BuildTurn, build_turn
 
 TURN_SECONDS = 45.0  # a worker stays with one build no longer than this; the next tick goes on
 POLL_AT_MOST_SECONDS = 2.0
-PAUSE_AT_MOST_SECONDS = 60
+PAUSE_SECONDS = 15.0
+LOST_AT_MOST = 3  # jobs of one build that may vanish before a person is asked
+_OF_THE_HOST = (ChannelMissing, HostKeyUnknown, HostKeyChanged, KeyUnusable, LoginRefused, ProtocolMismatch)
 
 
 def pack_run(build_id: int) -> None:
     """Take a build one turn further towards *packed*. Safe to run twice; gone or not due: nothing happens."""
-    held = lease_acquire(name=build_lease_name(build_id))
-    if held is None:
-        return
-    try:
-        build = Build.objects.select_related("pack__plan__host", "landing", "entry_list").filter(pk=build_id).first()
-        if build is not None and build.state in (BuildState.PLANNED, BuildState.PACKING):
-            _turn(build, held)
-    except LeaseTaken:
-        return
-    finally:
-        lease_release(held)
+    with build_turn(build_id, BuildState.PLANNED, BuildState.PACKING) as turn:
+        if turn is not None:
+            _turn(turn)
 
 
-def _turn(build: Build, held: Held) -> None:
+def _turn(turn: BuildTurn) -> None:
+    build = turn.build
     host = build.pack.plan.host
     if build.state == BuildState.PLANNED:
         with transaction.atomic():
-            lease_hold(held)
+            lease_hold(turn.held)
             advance(build, BuildState.PACKING, act="build.pack", actor=SYSTEM, problem="", not_before=None)
     try:
         remote = open_remote(host)
         try:
-            _Packing(remote, build, held).run()
+            _Packing(remote, turn).run()
         finally:
             remote.close()
     except TransientError as error:
-        _wait(build, held, error)
+        turn.wait(str(error), seconds=PAUSE_SECONDS)
+    except _OF_THE_HOST as error:
+        # All packs of the host wait for the same thing; it is told once, where the host is.
+        host_problem_keep(host_id=host.pk, problem=str(error))
+        turn.wait(str(error), seconds=PAUSE_SECONDS)
     except PermanentError as error:
-        _fail(build, held, str(error))
-
-
-def _wait(build: Build, held: Held, error: TransientError) -> None:
-    """Keep the state, say why it waits, and try again later, each time a little later."""
-    seconds = min(PAUSE_AT_MOST_SECONDS, 2 ** min(build.attempts + 1, 10))
-    with transaction.atomic():
-        lease_hold(held)
-        Build.objects.filter(pk=build.pk).update(
-            problem=str(error), not_before=timezone.now() + timedelta(seconds=seconds)
-        )
-
-
-def _fail(build: Build, held: Held, sentence: str) -> None:
-    with transaction.atomic():
-        lease_hold(held)
-        advance(build, BuildState.FAILED, act="build.fail", actor=SYSTEM, detail={"why": sentence}, problem=sentence)
+        turn.fail(str(error))
 
 
 class _Packing:
     """One turn with one build on one connection."""
 
-    def __init__(self, remote: Remote, build: Build, held: Held) -> None:
-        self._remote, self._build, self._held = remote, build, held
+    def __init__(self, remote: Remote, turn: BuildTurn) -> None:
+        build = turn.build
+        self._remote, self._build, self._held, self._heart = remote, build, turn.held, turn.heart
         self._host = build.pack.plan.host
         self._places = StagingPlaces(self._host.staging_path, build_key(build), build.attempts)
         self._members = list(list_members(build.entry_list))
@@ -165,12 +160,22 @@ class _Packing:
             state = poll_job(self._remote, folder)
             if state.phase == "done":
                 return True
+            if state.phase == "lost" and self._build.attempts < LOST_AT_MOST:
+                self._begin_anew()
+                return False
             if state.phase != "running":
                 raise CommandFailed(f"{stage} {self._build.pack.name}", state.status or 0, _ending(state))
-            if lease_beat(self._held) or time.monotonic() > self._until:
+            if self._heart() or time.monotonic() > self._until:
                 return False
             time.sleep(pause)
             pause = min(pause * 1.5, POLL_AT_MOST_SECONDS)
+
+    def _begin_anew(self) -> None:
+        """The job's process is gone without a word (killed, host restarted): the next turn starts another."""
+        self._save(
+            attempts=self._build.attempts + 1,
+            problem=_("On the host the job was killed, or the host was restarted; it is begun anew."),
+        )
 
     def _is_new(self, folder: RemoteName) -> bool:
         return self._remote.run(b"[ -d %b ]" % quote(folder.raw), step="look for the job").status != 0

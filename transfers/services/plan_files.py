@@ -30,7 +30,6 @@ from inventory.services.imports import InventoryLoad, inventory_load
 from transfers.models import Capability, CapabilityNeed, Item, Pack, Plan, Revision, RevisionState
 from transfers.services.plans import draft_start, item_set
 
-
 BASIS_WORDS: Mapping[str, Basis] = {"exact": "exact", "declared": "declared", "about": "about", "unknown": "unknown"}
 
 

@@ -13,8 +13,11 @@ from django.utils.translation import gettext as _
 from calculet.audit import services as audit
 from calculet.lifecycle import SYSTEM, Actor
 from calculet.people.roles import Act, require
+from transfers.engine.landing import landing_error
 from transfers.evidence.reports import report_content, report_write
 from transfers.models import Build, BuildState, Report
+from transfers.services.turns import build_turn
+from transfers.services.verification import DISK_PAUSE_SECONDS
 
 _REPORTABLE = (BuildState.VERIFIED, BuildState.OPENED, BuildState.PERMITTED, BuildState.CLEARED)
 
@@ -27,9 +30,14 @@ def report_make(*, build: Build, actor: Actor) -> Report:
 
 def report_run(build_id: int) -> None:
     """Make the first report of an opened build. Safe to run twice."""
-    build = Build.objects.filter(pk=build_id, state=BuildState.OPENED, reports__isnull=True).first()
-    if build is not None:
-        _make(build, SYSTEM)
+    with build_turn(build_id, BuildState.OPENED) as turn:
+        if turn is None or turn.build.reports.exists():
+            return
+        try:
+            _make(turn.build, SYSTEM)
+        except OSError as error:
+            folder = Path(turn.build.landing.path)
+            turn.wait(str(landing_error(error, folder, 0)), seconds=DISK_PAUSE_SECONDS)
 
 
 def _make(build: Build, actor: Actor) -> Report:

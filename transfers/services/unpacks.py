@@ -72,7 +72,8 @@ def _run(unpack: Unpack, held: Held) -> None:
             lease_hold(held)
             advance(unpack, UnpackState.RUNNING, act="unpack.begin", actor=SYSTEM)
     try:
-        done = _unpack(unpack, Watch(stop=Heart(held)))
+        with Heart(held) as heart:
+            done = _unpack(unpack, Watch(stop=heart))
     except (ContentError, LandingError, UnpackDiffers) as error:
         with transaction.atomic():
             lease_hold(held)

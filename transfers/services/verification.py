@@ -19,7 +19,7 @@ from inventory.remote.names import escape, unescape
 from transfers.engine.cellmap import CellMap, LedgerBusy
 from transfers.engine.clock import SystemClock
 from transfers.engine.geometry import Geometry, final_name, ledger_path
-from transfers.engine.landing import LandingError, publish
+from transfers.engine.landing import LandingError, LandingFull, landing_error, publish
 from transfers.engine.opens.base import ContentError, FoundMember, Opened, Watch
 from transfers.engine.opens.opening import open_file, open_files
 from transfers.engine.proof_files import CHUNKS, MEMBERS, SUMS, chunk_lines, digest_lines, write_whole
@@ -32,6 +32,7 @@ from transfers.services.entry_lists import entry_list_store
 from transfers.services.turns import BuildTurn, build_turn
 
 FINDINGS_KEPT = 10_000
+DISK_PAUSE_SECONDS = 30.0
 FILES_FOLDER = b"files"
 
 
@@ -47,8 +48,12 @@ def verify_run(build_id: int) -> None:
             return
         try:
             _verify(turn)
+        except LandingFull as error:
+            turn.wait(str(error), seconds=DISK_PAUSE_SECONDS)
         except (LandingError, LedgerBusy) as error:
             turn.fail(str(error))
+        except OSError as error:
+            turn.wait(str(landing_error(error, build_folder(turn.build), 0)), seconds=DISK_PAUSE_SECONDS)
 
 
 def _verify(turn: BuildTurn) -> None:
@@ -204,7 +209,11 @@ def open_run(build_id: int) -> None:
             )
             return
         digests = ((one.name, one.sha256) for one in opened.members if one.sha256 is not None)
-        write_whole(build_folder(build) / MEMBERS, digest_lines(digests))
+        try:
+            write_whole(build_folder(build) / MEMBERS, digest_lines(digests))
+        except OSError as error:
+            turn.wait(str(landing_error(error, build_folder(build), 0)), seconds=DISK_PAUSE_SECONDS)
+            return
         _note_opened(turn, opened)
 
 
