@@ -24,7 +24,15 @@ MODE_WORDS = {
 }
 
 
-class HoldForm(forms.Form):
+class PageForm(forms.Form):
+    """A form whose labels stand above their fields, without a colon."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        options.setdefault("label_suffix", "")
+        super().__init__(*args, **options)
+
+
+class HoldForm(PageForm):
     """Why a pack is kept back."""
 
     reason = forms.CharField(
@@ -36,19 +44,19 @@ class HoldForm(forms.Form):
     )
 
 
-class PlaceForm(forms.Form):
+class PlaceForm(PageForm):
     """A pack's place in the execution order, counted from 1."""
 
     place = forms.IntegerField(label=_("Place"), min_value=1)
 
 
-class NoteForm(forms.Form):
+class NoteForm(PageForm):
     """A note that goes with an act; what it is for is said by the page."""
 
     note = forms.CharField(label=_("Note"), required=False, max_length=4000, widget=forms.Textarea(attrs={"rows": 2}))
 
 
-class ReasonForm(forms.Form):
+class ReasonForm(PageForm):
     """A note that must be given."""
 
     note = forms.CharField(label=_("Note"), max_length=4000, widget=forms.Textarea(attrs={"rows": 2}))
@@ -68,7 +76,7 @@ class ResourceField(_Resources):
         return f"{obj.name} · {path}" if path else obj.name
 
 
-class ItemForm(forms.Form):
+class ItemForm(PageForm):
     """What one pack carries in a draft."""
 
     pack_name = forms.SlugField(
@@ -149,7 +157,7 @@ class ItemForm(forms.Form):
             self.add_error(field if field in self.fields else None, errors)
 
 
-class PlanFileForm(forms.Form):
+class PlanFileForm(PageForm):
     """A plan file to load."""
 
     file = forms.FileField(

@@ -9,7 +9,9 @@ document.addEventListener("htmx:responseError", (event) => {
   const answer = new DOMParser().parseFromString(event.detail.xhr.responseText, "text/html");
   const sentence = answer.querySelector("main .sentence, .notice.error");
   if (!sentence) return;
+  document.getElementById("refusal")?.remove();
   const notice = document.createElement("p");
+  notice.id = "refusal";
   notice.className = "notice error";
   notice.setAttribute("role", "alert");
   notice.textContent = sentence.textContent;

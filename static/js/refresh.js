@@ -37,6 +37,10 @@
     open = [];
   });
   for (const name of ["htmx:sendError", "htmx:responseError", "htmx:timeout"]) {
-    document.addEventListener(name, (event) => event.detail.elt.closest("[data-refresh]")?.classList.add("out-of-date"));
+    document.addEventListener(name, (event) => {
+      const element = event.detail.elt.closest("[data-refresh]");
+      element?.classList.add("out-of-date");
+      if (element) element.dataset.refresh = "15"; // a server in trouble is not asked every other second
+    });
   }
 })();

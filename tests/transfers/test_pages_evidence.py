@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
@@ -19,6 +20,8 @@ from calculet.http import new_act_key
 from calculet.people.models import Person
 from tests.transfers.factories import DIGEST, PlannedHost, make_check, make_list
 from transfers.models import BuildState, Report
+from transfers.selectors.lists import first_files, members_between, members_stream
+from transfers.selectors.specs import list_members
 
 pytestmark = pytest.mark.django_db
 SignedIn = Callable[[Person], Client]
@@ -200,3 +203,24 @@ def test_a_report_is_made_and_shown(signed_in: SignedIn, alice: Person, lab: Pla
     assert response.redirect_chain == [(reverse("transfers:report", args=[made.pk]), 302)]
     assert "report.json" in text_of(response)
     assert Event.objects.get(act="report.make").actor == "alice"
+
+
+def test_members_are_read_piece_by_piece_and_the_same_as_all_at_once() -> None:
+    made = make_list([(b"odd\n\xff/%07d" % number, number) for number in range(20_000)], is_digested=True)
+    assert list(members_stream(made)) == list(list_members(made))
+    assert [member.size_bytes for member in members_between(made, 15_000, 3)] == [15_000, 15_001, 15_002]
+    assert [member.name for member in first_files(made, 1)] == [b"odd\n\xff/0000000"]
+
+
+@pytest.mark.parametrize("lost", [1, 10])
+def test_a_damaged_member_list_is_told_and_breaks_no_page(
+    signed_in: SignedIn, bob: Person, report: Report, lost: int
+) -> None:
+    members = make_list([(b"a", 1), (b"b", 2)])
+    whole = zstandard.ZstdDecompressor().decompress(members.content)
+    members.content = zstandard.ZstdCompressor().compress(whole[:-lost])
+    members.save()
+    report.build.member_list = members
+    report.build.save()
+    text = text_of(signed_in(bob).get(reverse("transfers:report", args=[report.pk])))
+    assert "The member list is cut off or damaged." in text

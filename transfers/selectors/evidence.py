@@ -6,11 +6,11 @@ Files are read only below the folder that a report's row names, below its landin
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
@@ -19,10 +19,11 @@ from django.db.models import Prefetch, QuerySet
 from inventory.remote.names import escape
 from transfers.models import Build, BuildState, EntryList, Report
 from transfers.selectors.board import builds_for_pages
-from transfers.selectors.specs import list_members
+from transfers.selectors.lists import members_between
 
 EVIDENT = [BuildState.VERIFIED, BuildState.OPENED, BuildState.PERMITTED, BuildState.CLEARED]
 _MOST_FILES = 100
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)  # what a report's files are called; never a path
 
 
 class ReportFileGone(Exception):
@@ -80,7 +81,7 @@ def report_files(report: Report) -> list[ReportFile]:
     return [
         ReportFile(name, facts.st_size)
         for name, facts in found
-        if stat.S_ISREG(facts.st_mode) and not name.startswith(".")
+        if stat.S_ISREG(facts.st_mode) and _NAME.fullmatch(name)
     ]
 
 
@@ -89,7 +90,7 @@ def report_open(report: Report, name: str) -> BinaryIO:
 
     `name` must be the name of a file that lies directly in the folder: no path, no link, nothing hidden.
     """
-    if name in ("", ".", "..") or "/" in name or "\0" in name or name.startswith("."):
+    if _NAME.fullmatch(name) is None:
         raise ReportFileGone(f"“{escape(os.fsencode(name))}” is not a file of this report. Nothing was read.")
     try:
         with _folder(report) as folder:
@@ -148,7 +149,6 @@ def _gone(report: Report, name: str, error: OSError) -> ReportFileGone:
 
 def members_page(entry_list: EntryList, page: int, size: int) -> list[MemberLine]:
     """Members number `(page - 1) * size` and on, names escaped. Raises ValueError when the list is damaged."""
-    start = (page - 1) * size
     return [
         MemberLine(
             name=escape(member.name),
@@ -156,5 +156,5 @@ def members_page(entry_list: EntryList, page: int, size: int) -> list[MemberLine
             size_bytes=member.size_bytes,
             sha256=member.sha256.hex() if member.sha256 else "",
         )
-        for member in islice(list_members(entry_list), start, start + size)
+        for member in members_between(entry_list, (page - 1) * size, size)
     ]

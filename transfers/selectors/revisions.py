@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import islice
 
 from django.db.models import Count, QuerySet
 
@@ -12,7 +11,7 @@ from inventory.models import Host, Resource
 from inventory.remote.names import escape
 from transfers.models import Item, Plan, Revision, RevisionState
 from transfers.selectors.board import items_for_pages
-from transfers.selectors.specs import list_members
+from transfers.selectors.lists import first_files
 
 SAMPLE_NAMES = 20
 ADDED, REMOVED, CHANGED, SAME = "added", "removed", "changed", "same"
@@ -138,5 +137,4 @@ def list_sample(item: Item, limit: int = SAMPLE_NAMES) -> list[str]:
     """The first names of the list that was previewed, escaped, as paths on the host."""
     if item.entry_list is None:
         return []
-    files = (member for member in list_members(item.entry_list) if member.kind == "file")
-    return [escape(b"/" + member.name) for member in islice(files, limit)]
+    return [escape(b"/" + member.name) for member in first_files(item.entry_list, limit)]

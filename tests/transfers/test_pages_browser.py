@@ -1,0 +1,169 @@
+"""The pages in Chromium: dragging, refreshing by themselves without losing what is typed, previews, narrow screens."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.urls import reverse
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+from pytest_django.live_server_helper import LiveServer
+
+from calculet.people.models import Person
+from tests.conftest import PASSWORD
+from tests.parts import find, need
+from tests.transfers.factories import MEBIBYTE, PlannedHost, make_resource
+from transfers.models import Build, BuildState, Item
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+expect.set_options(timeout=15_000)
+
+
+@pytest.fixture
+def browser() -> Iterator[Browser]:
+    need("chromium")
+    # Its driver's event loop runs in this thread, where Django would take every query for one in a coroutine.
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+    try:
+        with sync_playwright() as playwright:
+            chromium = playwright.chromium.launch(executable_path=find("chromium"), args=["--no-sandbox"])
+            yield chromium
+            chromium.close()
+    finally:
+        del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
+
+
+@pytest.fixture
+def lab(alice: Person, tmp_path: Path) -> PlannedHost:
+    return PlannedHost(alice, tmp_path)
+
+
+@pytest.fixture
+def page(browser: Browser, live_server: LiveServer, alice: Person) -> Iterator[Page]:
+    """Alice's page. What the browser complains about fails the test."""
+    complaints: list[str] = []
+    made = browser.new_context(locale="en", base_url=live_server.url).new_page()
+    made.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+    made.on("pageerror", lambda error: complaints.append(str(error)))
+    made.goto("/")
+    made.get_by_label("Sign-in name").fill(alice.username)
+    made.get_by_label("Password").fill(PASSWORD)
+    made.get_by_role("button", name="Sign in").click()
+    expect(made.get_by_role("heading", name="Overview", level=1)).to_be_visible()
+    yield made
+    assert not complaints
+
+
+def test_a_pack_is_dragged_to_another_place(page: Page, lab: PlannedHost) -> None:
+    for name in ("one", "two", "three"):
+        lab.add(name)
+    page.goto(reverse("transfers:packs"))
+    first = page.locator(".handle").nth(0).bounding_box()
+    last = page.locator("table.packs tbody tr").nth(2).bounding_box()
+    assert first is not None and last is not None
+    page.mouse.move(first["x"] + 5, first["y"] + 5)
+    page.mouse.down()
+    page.mouse.move(first["x"] + 5, last["y"] + last["height"] - 3, steps=10)
+    page.mouse.up()
+    expect(page.get_by_text("The order is as you set it.")).to_be_visible()
+    assert list(lab.plan.packs.order_by("position").values_list("name", flat=True)) == ["two", "three", "one"]
+
+
+def test_the_board_refreshes_itself_and_keeps_what_is_being_typed(page: Page, lab: PlannedHost) -> None:
+    pack = lab.add("moving", BuildState.FETCHING, chunk_count=4, proven=1)
+    page.goto(reverse("transfers:packs"))
+    expect(page.get_by_text("1.05 MB of 4.19 MB")).to_be_visible()
+    Build.objects.filter(pack=pack).update(received_bytes=2 * MEBIBYTE)
+    expect(page.get_by_text("2.10 MB of 4.19 MB")).to_be_visible()  # without a reload
+    page.locator(f"#hold-{pack.pk} summary").click()
+    page.locator(f"#reason-{pack.pk}").fill("a faster channel")
+    Build.objects.filter(pack=pack).update(received_bytes=3 * MEBIBYTE)
+    page.wait_for_timeout(3000)
+    expect(page.locator(f"#reason-{pack.pk}")).to_have_value("a faster channel")
+    page.locator(f"#hold-{pack.pk} form button").click()
+    expect(page.get_by_text("moving is on hold.")).to_be_visible()
+    expect(page.get_by_text("3.15 MB of 4.19 MB")).to_be_visible()
+
+
+def test_opened_details_and_the_keyboard_s_place_survive_a_refresh(page: Page, lab: PlannedHost) -> None:
+    lab.add("one")
+    pack = lab.add("moving", BuildState.FETCHING, chunk_count=4, proven=1)
+    page.goto(reverse("transfers:packs"))
+    page.locator(f"#up-{pack.pk}").focus()
+    Build.objects.filter(pack=pack).update(received_bytes=2 * MEBIBYTE)
+    expect(page.get_by_text("2.10 MB of 4.19 MB")).to_be_visible()
+    assert page.evaluate("document.activeElement.id") == f"up-{pack.pk}"
+    page.goto(reverse("transfers:pack", args=["lab", "moving"]))
+    page.locator("#runs summary").click()
+    Build.objects.filter(pack=pack).update(received_bytes=3 * MEBIBYTE)
+    expect(page.get_by_text("3.15 MB of 4.19 MB")).to_be_visible()
+    expect(page.locator("#runs")).to_have_attribute("open", "")
+
+
+def test_nothing_is_asked_while_the_tab_is_hidden(page: Page, lab: PlannedHost) -> None:
+    lab.add("moving", BuildState.FETCHING)
+    page.goto(reverse("transfers:packs"))
+    page.evaluate("Object.defineProperty(document, 'hidden', {get: () => window.hiddenNow})")
+    asked: list[str] = []
+    page.evaluate("window.hiddenNow = true")
+    page.wait_for_timeout(500)
+    page.on("request", lambda request: asked.append(request.url))
+    page.wait_for_timeout(3500)
+    assert not asked
+    page.evaluate("window.hiddenNow = false")
+    page.wait_for_timeout(1500)
+    assert asked
+
+
+def test_the_preview_follows_the_rules_without_leaving_the_page(page: Page, lab: PlannedHost) -> None:
+    make_resource(lab.host, "runtime", b"/opt/runtime", {b"a.txt": 100, b"big.bin": 9000})
+    page.goto(reverse("transfers:plan", args=["lab"]))
+    page.get_by_role("button", name="Draft a change").click()
+    page.get_by_role("link", name="Add a pack").click()
+    page.get_by_label("Pack", exact=True).fill("01-runtime")
+    page.get_by_label("runtime · /opt/runtime").check()
+    for rule, size in (("", "9.10 kB"), ("big.bin", "100 B")):
+        page.get_by_label("But not these").fill(rule)
+        page.get_by_role("button", name="Save and preview").click()
+        expect(page.locator("#preview .figures dd").first).to_have_text(size)
+    page.get_by_label("Only these").fill("!")
+    page.get_by_role("button", name="Save and preview").click()
+    expect(page.locator("#preview [role=alert]")).to_contain_text("cannot be understood")
+    expect(page.get_by_label("But not these")).to_have_value("big.bin")
+    page.get_by_label("Only these").fill("")
+    page.get_by_role("button", name="Save, back to the plan").click()
+    expect(page.get_by_text("01-runtime is in the draft.")).to_be_visible()
+    assert Item.objects.get(pack__name="01-runtime").exclude_rules == ["big.bin"]
+
+
+def test_no_page_is_wider_than_the_screen(page: Page, lab: PlannedHost) -> None:
+    long = "a-very-long-name-of-a-pack-that-has-no-place-to-break-" * 2
+    deviations = [{"name": "/" + "deep/" * 60, "what": "changed", "detail": "size " * 30}]
+    held = lab.add("held", BuildState.NEEDS_DECISION, on_hold=True, hold_reason="w" * 200, deviations=deviations)
+    moving = lab.add(long[:100], BuildState.FETCHING, chunk_count=200, proven=50, aim="aim " * 60)
+    opened = lab.add("opened", BuildState.OPENED, problem="p" * 300)
+    lab.capability("c" * 120, [held, moving], [opened])
+    lab.measure()
+    report = lab.report(opened)
+    addresses = [
+        "/",
+        reverse("transfers:packs"),
+        *(reverse("transfers:pack", args=["lab", pack.name]) for pack in (held, moving, opened)),
+        reverse("transfers:plan-index"),
+        reverse("transfers:plan", args=["lab"]),
+        reverse("transfers:revision", args=["lab", 1]),
+        reverse("transfers:plan-load", args=["lab"]),
+        reverse("transfers:evidence"),
+        reverse("transfers:report", args=[report.pk]),
+    ]
+    wide = {}
+    for width in (360, 768, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        for address in addresses:
+            page.goto(address)
+            over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            if over > 0:
+                wide[width, address] = over
+    assert wide == {}
