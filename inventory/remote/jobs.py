@@ -25,7 +25,7 @@ from inventory.remote.shell import quote, raise_bad_status
 JobPhase = Literal["running", "done", "failed", "lost"]
 LOG_TAIL_BYTES = 8192
 PROGRESS_BYTES = 4096
-_THERE, _GONE, _STILL = 75, 76, 77
+_THERE, _GONE, _HALF = 75, 76, 78
 _CALL_SECONDS = 60.0
 
 
@@ -54,15 +54,14 @@ def start_job(remote: Remote, folder: RemoteName, script: bytes) -> Job:
     """
     step = f"start the job in {folder}"
     name = quote(folder.raw)
-    lock = remote.run(b"umask 077; mkdir -- %b || { [ -d %b ] && exit %d; exit 1; }" % (name, name, _THERE), step=step)
-    if lock.status not in (0, _THERE):
-        if b"No such file" in lock.errors:
+    lock = remote.run(_LOCK % {b"name": name, b"there": b"%d" % _THERE, b"half": b"%d" % _HALF}, step=step)
+    if lock.status not in (0, _THERE, _HALF):
+        if b"No such file" in lock.errors or b"onexistent" in lock.errors:
             raise PathMissing(RemoteName(folder.raw.rpartition(b"/")[0]))
         raise_bad_status(lock, step)
-    # A start that was cut off after the lock left no pid: then it is for us to finish it, once.
-    remote.run(b":", step=step)
-    if lock.status == 0 or not _has(remote, folder, b"script"):
+    if lock.status != _THERE:
         remote.write_file(folder.join(b"script"), [script + b"\n"])
+    # A start that was cut off after its script came up is finished here, by whoever comes first.
     started = remote.run(b"cd %b || exit\n" % name + _START, step=step, timeout_seconds=_CALL_SECONDS)
     if started.status == _THERE:
         return Job(folder, was_there=True)
@@ -108,9 +107,14 @@ def remove_job(remote: Remote, folder: RemoteName) -> None:
     raise_bad_status(completed, step)
 
 
-def _has(remote: Remote, folder: RemoteName, file: bytes) -> bool:
-    return remote.run(b"[ -f %b ]" % quote(folder.join(file).raw), step=f"look into {folder}").status == 0
-
+# Whoever makes the folder writes the script; so does who finds a folder that has none yet (a start that was cut off, or
+# is on its way: then both write the same).
+_LOCK = b"""umask 077
+mkdir -- %(name)b && exit
+[ -d %(name)b ] || exit 1
+cd %(name)b && [ -f script ] && exit %(there)b
+exit %(half)b
+"""
 
 # `alive PID START BOOT`: the process has this start time in this start-up of the host. The name in /proc/PID/stat may
 # hold anything, so fields are counted from its last parenthesis; a zombie is not alive.
@@ -166,7 +170,8 @@ _POLL = (
     + b"""look
 life=gone
 if [ -z "$pid" ] || alive "$pid" "$start" "$boot"; then life=alive; fi
-[ -d started ] || life=gone
+# Without a pid it is just being started, unless that was long ago: then it broke off.
+if [ ! -d started ] || { [ -z "$pid" ] && [ -n "$(find started -prune -mmin +1 2>/dev/null)" ]; }; then life=gone; fi
 status=-
 [ ! -f status ] || read -r status <status
 tail -c %d log 2>/dev/null >log.tail.$$ || :

@@ -55,6 +55,7 @@ def tools_without(folder: Path, *missing: str) -> Path:
         "nohup",
         "chmod",
         "sync",
+        "find",
         "setsid",
     )
     for tool in tools:
@@ -243,6 +244,16 @@ class TestEnding:
             local(job, "pid").write_text(pid + "\n")
             assert poll_job(remote, job).phase == "lost"
             stop_job(remote, job)  # must not end this very test
+
+    def test_a_start_that_broke_off_is_lost_after_a_while_and_not_running_for_ever(
+        self, host: tuple[SshRemote, Sshd], job: RemoteName
+    ) -> None:
+        remote, _ = host
+        local(job, "started").mkdir(parents=True)
+        assert poll_job(remote, job).phase == "running"
+        long_ago = time.time() - 300  # noqa: TID251  (the file system's clock)
+        os.utime(local(job, "started"), (long_ago, long_ago))
+        assert poll_job(remote, job).phase == "lost"
 
     def test_files_of_others_in_its_folder_keep_it_from_being_removed(
         self, host: tuple[SshRemote, Sshd], job: RemoteName
