@@ -202,7 +202,7 @@ def test_the_board_keeps_to_one_host_when_asked(
 def test_the_board_asks_again_only_while_a_scan_is_under_way(scan: Scan, signed_in: SignedIn, alice: Person) -> None:
     client, page = signed_in(alice), reverse("inventory:index")
     part = client.get(page, headers=HTMX).text
-    assert 'hx-trigger="every 2s"' in part and "<html" not in part
+    assert 'data-refresh="2"' in part and "<html" not in part
     scans.scan_cancel(scan=scan, actor=Actor.of(alice))
     assert "hx-trigger" not in client.get(page, headers=HTMX).text
 
