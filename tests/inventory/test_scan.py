@@ -244,6 +244,24 @@ class TestStaging:
             b"home/*stagi?z",
         }
 
+    def test_the_host_itself_does_not_look_into_our_staging(
+        self, listed: Lister, tree: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tree / "sta[ging" / "inside").mkdir(parents=True)
+        (tree / "other").mkdir()
+        printed: list[bytes] = []
+        plain = listed.remote.stream
+
+        def spied(script: bytes, *, step: str, timeout_seconds: float) -> Iterator[bytes]:
+            for piece in plain(script, step=step, timeout_seconds=timeout_seconds):
+                printed.append(piece)
+                yield piece
+
+        monkeypatch.setattr(listed.remote, "stream", spied)
+        assert set(listed(tree, tree / "sta[ging")) == {b"", b"other"}
+        assert b"other" in b"".join(printed)
+        assert b"inside" not in b"".join(printed)
+
     def test_staging_is_found_by_its_real_path(self, listed: Lister, tree: Path) -> None:
         (tree / "real" / "user" / "staging" / "inside").mkdir(parents=True)
         (tree / "home").symlink_to("real")
