@@ -310,6 +310,17 @@ def test_a_name_that_came_again_as_unreadable_counts_as_that() -> None:
     assert kinds == [(b"", "folder"), (b"d", "unreadable"), (b"f", "file")]
 
 
+@pytest.mark.parametrize(
+    ("time_ns", "kept"), [(2**70, 2**63 - 1), (-(2**70), -(2**63)), (1_700_000_000_000_000_001,) * 2]
+)
+def test_a_time_that_no_database_holds_does_not_fail_a_scan(asked: Scan, time_ns: int, kept: int) -> None:
+    with EntrySorter() as sorter:
+        sorter.add([ScanEntry(b"", "file", 1, 512, time_ns, time_ns, 0o644, 2**64 - 1, 2**64 - 1, 1)])
+        Entry.objects.bulk_create(sorter.rows(scan_id=asked.pk))
+    entry = scan_entries(asked).get()
+    assert (entry.mtime_ns, entry.ctime_ns, entry.inode) == (kept, kept, -1)
+
+
 def test_a_large_listing_is_sorted_in_flat_memory() -> None:
     count, peak = 60_000, process_limits.getrusage(process_limits.RUSAGE_SELF).ru_maxrss
     order = list(range(count))
