@@ -137,7 +137,7 @@ def test_up_serves_pages_restarts_what_dies_refuses_a_second_one_and_stops(up: U
     begun = time.monotonic()
     up.process.send_signal(signal.SIGTERM)
     assert up.process.wait(30) == 0, up.told
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 18, up.told  # work 10, pages 3, broker 2, and a busy machine
     assert up.told.endswith("Stopping …\nStopped.\n")
     assert gone(up, seconds=2), up.processes()
 
