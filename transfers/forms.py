@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django.utils.translation import gettext as _now
 from django.utils.translation import gettext_lazy as _
 
-from inventory.models import Host, Resource
+from inventory.models import Host, Resource, Scan, ScanState
 from transfers.models import Item, Mode
 
 MEBIBYTE = 2**20
@@ -72,8 +72,8 @@ class ResourceField(_Resources):
     """Resources of one host, each with its path."""
 
     def label_from_instance(self, obj: Any) -> str:
-        path = str(obj.path)
-        return f"{obj.name} · {path}" if path else obj.name
+        words = f"{obj.name} · {obj.path}"
+        return words if obj.is_scanned else _now("%(resource)s · not scanned yet") % {"resource": words}
 
 
 class ItemForm(PageForm):
@@ -176,8 +176,10 @@ class PlanFileForm(PageForm):
 
 
 def resources_with_place(host: Host) -> QuerySet[Resource, Resource]:
-    """Resources that packs can carry: those with a path on the host."""
-    return Resource.objects.filter(host=host).exclude(path=b"").order_by("tier__position", "position", "name")
+    """Resources that packs can carry: those with a path on the host. `is_scanned` is added to each."""
+    scans = Scan.objects.filter(resource=OuterRef("pk"), state=ScanState.FINISHED)
+    rows = Resource.objects.filter(host=host).exclude(path=b"").annotate(is_scanned=Exists(scans))
+    return rows.order_by("tier__position", "position", "name")
 
 
 def _lines(text: str) -> list[str]:

@@ -373,3 +373,13 @@ def test_a_pack_that_is_not_there_is_not_found(signed_in: SignedIn, alice: Perso
     lab.add("first")
     for address in ("/packs/lab/second/", "/packs/other/first/", "/packs/lab/first/builds/9/"):
         assert signed_in(alice).get(address).status_code == 404
+
+
+def test_a_page_that_was_shown_again_refreshes_from_its_own_address(
+    signed_in: SignedIn, alice: Person, lab: PlannedHost
+) -> None:
+    pack = lab.add("first")
+    text = text_of(post(signed_in(alice), address_of(pack, "pack-hold"), reason=""), 422)
+    assert f'data-refresh="2" hx-get="{address_of(pack)}"' in text
+    older = text_of(signed_in(alice).get(address_of(pack, "build", number=1)))
+    assert f'hx-get="{address_of(pack, "build", number=1)}"' in older

@@ -16,7 +16,9 @@ from transfers.selectors.specs import build_key
 
 USABLE = frozenset({BuildState.OPENED, BuildState.PERMITTED, BuildState.CLEARED})
 HOME = frozenset({BuildState.RECEIVED, BuildState.VERIFIED, *USABLE})  # every byte is here
-MOVING = frozenset({BuildState.PACKING, BuildState.PACKED, BuildState.FETCHING, BuildState.RECEIVED})
+MOVING = frozenset(
+    {BuildState.PLANNED, BuildState.PACKING, BuildState.PACKED, BuildState.FETCHING, BuildState.RECEIVED}
+)
 
 
 @dataclass(frozen=True, slots=True)

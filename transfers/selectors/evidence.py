@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from django.db.models import Prefetch, QuerySet
+from django.utils.translation import gettext as _
 
 from inventory.remote.names import escape
 from transfers.models import Build, BuildState, EntryList, Report
@@ -90,8 +91,9 @@ def report_open(report: Report, name: str) -> BinaryIO:
 
     `name` must be the name of a file that lies directly in the folder: no path, no link, nothing hidden.
     """
+    shown = escape(os.fsencode(name))
     if _NAME.fullmatch(name) is None:
-        raise ReportFileGone(f"“{escape(os.fsencode(name))}” is not a file of this report. Nothing was read.")
+        raise ReportFileGone(_("“%(name)s” is not a file of this report. Nothing was read.") % {"name": shown})
     try:
         with _folder(report) as folder:
             handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
@@ -99,7 +101,7 @@ def report_open(report: Report, name: str) -> BinaryIO:
         raise _gone(report, name, error) from error
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise ReportFileGone(f"“{escape(os.fsencode(name))}” is not a plain file. Nothing was read.")
+        raise ReportFileGone(_("“%(name)s” is not a plain file. Nothing was read.") % {"name": shown})
     return os.fdopen(handle, "rb")
 
 
@@ -126,7 +128,7 @@ def _folder(report: Report) -> Iterator[int]:
     """A handle of the report's folder, walked to from the landing without following a link. Raises OSError."""
     parts = PurePosixPath(report.folder).parts
     if not parts or PurePosixPath(report.folder).is_absolute() or ".." in parts:
-        raise ReportFileGone("The report's row names a folder outside its landing. Nothing was read.")
+        raise ReportFileGone(_("The report's row names a folder outside its landing. Nothing was read."))
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     handle = os.open(report.build.landing.path, flags)
     try:
@@ -140,10 +142,12 @@ def _folder(report: Report) -> Iterator[int]:
 
 
 def _gone(report: Report, name: str, error: OSError) -> ReportFileGone:
-    shown = escape(os.fsencode(name))
     return ReportFileGone(
-        f"“{shown}” of this report cannot be read: {error.strerror}. It was in “{report_path(report)}”. Make the "
-        "report again from the pack's page; the evidence itself stands in the database and beside the pack."
+        _(
+            "“%(name)s” of this report cannot be read: %(why)s. It was in “%(folder)s”. Make the report again from the "
+            "pack's page; the evidence itself stands in the database and beside the pack."
+        )
+        % {"name": escape(os.fsencode(name)), "why": error.strerror, "folder": report_path(report)}
     )
 
 

@@ -89,6 +89,7 @@ def pack_page(
         "hold_form": hold_form or HoldForm(initial={"reason": pack.hold_reason}),
         "accept_form": accept_form or ReasonForm(),
         "is_moving": row.is_moving,
+        "own_address": _build_address(shown) if build is not None and shown is not None else _address(pack),
         "pace": board.pace,
         "estimate_minutes": ESTIMATE_SECONDS // 60,
         "seen_ids": ",".join(str(one.pack.pk) for one in board.rows),
@@ -211,6 +212,10 @@ def _moved(order: list[int], at: int, to: int) -> list[int]:
 
 def _numbers(texts: list[str]) -> list[int]:
     return [int(text) for text in texts if text.isdigit()]
+
+
+def _build_address(build: Build) -> str:
+    return reverse("transfers:build", args=[build.pack.plan.host.name, build.pack.name, build.number])
 
 
 def _address(pack: Pack) -> str:
