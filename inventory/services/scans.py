@@ -54,6 +54,10 @@ class _NotWanted(Exception):
     """Somebody cancelled the scan while it ran."""
 
 
+class _Stopped(Exception):
+    """The worker is being shut down: the scan stays as it is, and begins again elsewhere."""
+
+
 def scan_request(*, resource: Resource, actor: Actor) -> Scan:
     """Ask for a scan of a resource; the caller sends `tasks.run_scan`. One that is under way already is returned.
 
@@ -116,6 +120,8 @@ def scan_run(scan_id: int, *, progress: Progress | None = None) -> None:
             _run(scan, held, progress or (lambda _seen: None))
     except LeaseTaken as taken:
         logger.info("%s", taken)
+    except _Stopped:
+        logger.info("scan %s was stopped with its worker; it begins again by the sweep", scan_id)
     finally:
         lease_release(held)
 
@@ -130,7 +136,7 @@ def _run(scan: Scan, held: Held, progress: Progress) -> None:
             _finish(scan, held, sorter)
     except (_NotWanted, StateConflict):
         _entries_remove(scan, held)
-    except LeaseTaken:
+    except (LeaseTaken, _Stopped):
         raise
     except RemoteError as error:
         _fail(scan, held, str(error), is_of_host=not isinstance(error, _OF_THE_PATH))
@@ -207,25 +213,29 @@ def _known_report(host: Host) -> ProbeReport | None:
 
 
 def _tell(scan: Scan, held: Held, seen: int, progress: Progress) -> None:
-    """Keep the lease and the progress. Raises LeaseTaken, _NotWanted."""
-    lease_beat(held)
+    """Keep the lease and the progress. Raises LeaseTaken, _NotWanted, _Stopped."""
+    is_stopped = lease_beat(held)
     if not Scan.objects.filter(pk=scan.pk, state=ScanState.RUNNING).update(entries_seen=seen):
         raise _NotWanted
+    if is_stopped:
+        raise _Stopped
     progress(seen)
 
 
 def _store(scan: Scan, held: Held, sorter: EntrySorter) -> None:
-    """Write the sorted entries in batches; each only while the lease is ours and the scan is wanted."""
-    beaten = time.monotonic()
+    """Write the sorted entries in batches; each only while the lease is ours, nobody asks for a stop, and the scan is
+    wanted. Raises LeaseTaken, _NotWanted, _Stopped."""
+    is_stopped, beaten = False, time.monotonic()
     for batch in _batches(sorter.rows(scan_id=scan.pk)):
         with transaction.atomic():
             lease_hold(held)
             if not Scan.objects.filter(pk=scan.pk, state=ScanState.RUNNING).exists():
                 raise _NotWanted
+            if is_stopped:
+                raise _Stopped
             Entry.objects.bulk_create(batch)
         if time.monotonic() - beaten >= _TELL_SECONDS:
-            lease_beat(held)
-            beaten = time.monotonic()
+            is_stopped, beaten = lease_beat(held), time.monotonic()
 
 
 def _batches(rows: Iterator[Entry]) -> Iterator[list[Entry]]:

@@ -17,7 +17,7 @@ from calculet.actors import SYSTEM, Actor
 from calculet.audit.models import Event
 from calculet.audit.services import verify_chain
 from calculet.leases.models import Lease
-from calculet.leases.services import lease_acquire
+from calculet.leases.services import lease_acquire, lease_request_stop
 from calculet.lifecycle import StateConflict, advance
 from calculet.people.models import Person
 from calculet.people.roles import NotAllowed
@@ -261,6 +261,23 @@ def test_a_worker_whose_lease_was_taken_over_writes_nothing_more(asked: Scan) ->
     scans.scan_run(asked.pk, progress=take_over)
     asked.refresh_from_db()
     assert asked.state == ScanState.RUNNING and not Entry.objects.exists()
+
+
+def test_a_scan_whose_worker_is_shut_down_ends_soon_and_begins_again_elsewhere(asked: Scan) -> None:
+    told: list[int] = []
+
+    def shut_down(seen: int) -> None:
+        told.append(seen)
+        lease_request_stop(name=scans.scan_lease(asked.pk))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scans, "_TELL_SECONDS", 0.0)
+        scans.scan_run(asked.pk, progress=shut_down)
+    asked.refresh_from_db()
+    assert asked.state == ScanState.RUNNING and len(told) == 1 and scans.scans_sweep() == [asked.pk]
+    scans.scan_run(asked.pk)
+    asked.refresh_from_db()
+    assert asked.state == ScanState.FINISHED
 
 
 def test_a_connection_lost_on_the_way_is_dialled_again(
