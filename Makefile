@@ -54,13 +54,19 @@ test: lint
 	$(bin)/python -m pytest --numprocesses $(WORKERS)
 	$(bin)/python -m tests.postgres $(bin)/python -m pytest --numprocesses $(WORKERS) -m databases
 
+# Only what is missing is installed: some packages would push out others that do as well.
 test-deps:
-	@sudo=; test "$$(id -u)" = 0 || sudo=sudo; \
+	@PATH="$$PATH:/usr/sbin:/sbin"; missing=; \
+	for part in sshd:openssh-server ssh:openssh-client busybox:busybox-static zstd:zstd fish:fish rsync:rsync chromium:chromium; do \
+		command -v "$${part%%:*}" >/dev/null || missing="$$missing $${part#*:}"; \
+	done; \
+	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || missing="$$missing postgresql"; \
+	fc-list :lang=zh 2>/dev/null | grep -q . || missing="$$missing fonts-noto-cjk"; \
+	test -n "$$missing" || { echo "Every system part that tests use is here."; exit 0; }; \
+	echo "To be installed:$$missing"; \
+	sudo=; test "$$(id -u)" = 0 || sudo=sudo; \
 	export DEBIAN_FRONTEND=noninteractive; \
-	$$sudo apt-get update --quiet && \
-	$$sudo apt-get install --yes --quiet --no-install-recommends \
-		openssh-server openssh-client postgresql busybox-static zstd fish rsync fonts-noto-cjk && \
-	{ command -v chromium >/dev/null || $$sudo apt-get install --yes --quiet --no-install-recommends chromium; }
+	$$sudo apt-get update --quiet && $$sudo apt-get install --yes --quiet --no-install-recommends $$missing
 
 bench: $(product)
 	$(bin)/python -m benchmarks.fetch_against_peers
