@@ -102,3 +102,17 @@ def test_a_strangers_wrong_address_tells_nothing(client: Client) -> None:
 def test_an_act_that_was_refused_is_not_done_after_sign_in(client: Client) -> None:
     answer = client.post("/people/sign-out/", headers={"Referer": "http://testserver/people/self/"})
     assert answer["Location"] == "/people/sign-in/?next=/people/self/"
+
+
+def test_what_breaks_shows_a_page_that_tells_nothing_about_the_inside(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise RuntimeError("a secret of the inside")
+
+    monkeypatch.setattr("calculet.pages.views.connection.cursor", fail)
+    answer = Client(raise_request_exception=False).get("/healthz")
+    assert answer.status_code == 500
+    assert "Something went wrong" in answer.text
+    assert "secret" not in answer.text
+    assert "a secret of the inside" in caplog.text, "whoever runs it finds the cause in the log"
