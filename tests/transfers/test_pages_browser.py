@@ -105,16 +105,14 @@ def test_opened_details_and_the_keyboard_s_place_survive_a_refresh(page: Page, l
 def test_nothing_is_asked_while_the_tab_is_hidden(page: Page, lab: PlannedHost) -> None:
     lab.add("moving", BuildState.FETCHING)
     page.goto(reverse("transfers:packs"))
-    page.evaluate("Object.defineProperty(document, 'hidden', {get: () => window.hiddenNow})")
+    page.evaluate("window.hiddenNow = true; Object.defineProperty(document, 'hidden', {get: () => window.hiddenNow})")
+    page.wait_for_load_state("networkidle")  # what was asked for before has come
     asked: list[str] = []
-    page.evaluate("window.hiddenNow = true")
-    page.wait_for_timeout(500)
     page.on("request", lambda request: asked.append(request.url))
     page.wait_for_timeout(3500)
     assert not asked
-    page.evaluate("window.hiddenNow = false")
-    page.wait_for_timeout(1500)
-    assert asked
+    with page.expect_request(lambda request: request.url.endswith(reverse("transfers:packs"))):
+        page.evaluate("window.hiddenNow = false")
 
 
 def test_the_preview_follows_the_rules_without_leaving_the_page(page: Page, lab: PlannedHost) -> None:
