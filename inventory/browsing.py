@@ -17,6 +17,7 @@ from inventory.models import Entry, Scan
 from inventory.remote.names import RemoteName, escape, unescape
 
 PAGE_ENTRIES = 100
+SUMMED_ENTRIES = 50_000  # whose sizes one page adds up: a folder of a million entries must not keep anybody waiting
 _WINDOW = 200
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -31,13 +32,16 @@ class Crumb:
 
 @dataclass(frozen=True, slots=True)
 class FolderRow:
-    """One entry of a folder. For a folder: how many entries lie below it, and their files' bytes."""
+    """One entry of a folder. For a folder: how many entries lie below it, and their files' bytes.
+
+    `bytes_below` is None for a folder with more entries than a page adds up.
+    """
 
     entry: Entry
     shown: str
     key: str
     entries_below: int
-    bytes_below: int
+    bytes_below: int | None
 
     @property
     def is_folder(self) -> bool:
@@ -126,21 +130,29 @@ def folder_page(scan: Scan, folder: Entry, *, start: int | None = None, limit: i
     return FolderPage(
         entry=folder,
         crumbs=_crumbs(folder.name.raw),
-        rows=[_row(scan, entry, after) for entry, after in found],
+        rows=_rows(scan, found),
         first_position=first,
         next_position=position if position < end else None,
         entries_below=end - folder.position - 1,
     )
 
 
-def _row(scan: Scan, entry: Entry, end: int) -> FolderRow:
-    below = end - entry.position - 1
-    total = 0
-    if below:
-        inside = Q(position__gt=entry.position, position__lt=end, kind=Entry.Kind.FILE)
-        total = scan.entries.filter(inside).aggregate(total=Sum("size_bytes"))["total"] or 0
-    name = entry.name.raw
-    return FolderRow(entry, escape(name.rpartition(b"/")[2]), folder_key(name), below, total)
+def _rows(scan: Scan, found: list[tuple[Entry, int]]) -> list[FolderRow]:
+    rows, left = [], SUMMED_ENTRIES
+    for entry, end in found:
+        below = end - entry.position - 1
+        total = _bytes_inside(scan, entry, end) if below <= left else None
+        left -= below if total is not None else 0
+        name = entry.name.raw
+        rows.append(FolderRow(entry, escape(name.rpartition(b"/")[2]), folder_key(name), below, total))
+    return rows
+
+
+def _bytes_inside(scan: Scan, folder: Entry, end: int) -> int:
+    if end == folder.position + 1:
+        return 0
+    inside = Q(position__gt=folder.position, position__lt=end, kind=Entry.Kind.FILE)
+    return scan.entries.filter(inside).aggregate(total=Sum("size_bytes"))["total"] or 0
 
 
 def _crumbs(name: bytes) -> list[Crumb]:

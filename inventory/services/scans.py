@@ -130,7 +130,7 @@ def _run(scan: Scan, held: Held, progress: Progress) -> None:
     try:
         _begin(scan, held)
         _entries_remove(scan, held)
-        with EntrySorter() as sorter:
+        with EntrySorter(keep_alive=lambda: lease_beat(held)) as sorter:
             _collect(scan, held, sorter, progress)
             _store(scan, held, sorter)
             _finish(scan, held, sorter)

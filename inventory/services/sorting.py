@@ -6,7 +6,9 @@ SQLite deletes such a database's file as it opens it, so nothing is left behind 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from inventory.models import Entry
@@ -15,6 +17,8 @@ from inventory.scan import ScanEntry
 
 _CACHE_KIB = 32 * 1024
 _SIGN = 2**63
+_STEPS = 100_000  # of SQLite's machine: some thousandths of a second
+_BREATH_SECONDS = 1.0
 
 _TABLE = """CREATE TABLE entry (
     key BLOB, kind TEXT, size INTEGER, stored INTEGER, mtime INTEGER, ctime INTEGER, mode INTEGER,
@@ -36,10 +40,17 @@ class Totals:
 
 
 class EntrySorter:
-    """Collects a listing's entries in any order and gives them back sorted. A context; for one thread."""
+    """Collects a listing's entries in any order and gives them back sorted. A context; for one thread.
 
-    def __init__(self) -> None:
+    Sorting a million entries takes a while: `keep_alive` is called about once a second during long statements, and
+    what it raises ends them.
+    """
+
+    def __init__(self, *, keep_alive: Callable[[], object] = bool) -> None:
+        self._keep_alive, self._called = keep_alive, time.monotonic()
+        self._failure: BaseException | None = None
         self._database = sqlite3.connect("", isolation_level=None)
+        self._database.set_progress_handler(self._breathe, _STEPS)
         for pragma in (f"cache_size=-{_CACHE_KIB}", "temp_store=FILE", "journal_mode=OFF", "synchronous=OFF"):
             self._database.execute(f"PRAGMA {pragma}")
         self._database.execute(_TABLE)
@@ -52,12 +63,13 @@ class EntrySorter:
 
     def add(self, entries: Iterable[ScanEntry]) -> None:
         """Keep some entries."""
-        self._database.execute("BEGIN")
-        self._database.executemany(
-            f"INSERT INTO entry ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608  (constant names)
-            map(_row, entries),
-        )
-        self._database.execute("COMMIT")
+        with self._statement():
+            self._database.execute("BEGIN")
+            self._database.executemany(
+                f"INSERT INTO entry ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608  (constant names)
+                map(_row, entries),
+            )
+            self._database.execute("COMMIT")
 
     def empty(self) -> None:
         """Forget everything, for a listing that begins again."""
@@ -65,13 +77,16 @@ class EntrySorter:
 
     def settle(self) -> None:
         """Call after the last entry: where a name came again as unreadable, that one counts."""
-        self._database.execute(
-            "DELETE FROM entry WHERE kind <> 'unreadable' AND key IN (SELECT key FROM entry WHERE kind = 'unreadable')"
-        )
+        with self._statement():
+            self._database.execute(
+                "DELETE FROM entry WHERE kind <> 'unreadable' "
+                "AND key IN (SELECT key FROM entry WHERE kind = 'unreadable')"
+            )
 
     def totals(self) -> Totals:
         """Count and add up what was kept."""
-        counts = dict(self._database.execute("SELECT kind, count(*) FROM entry GROUP BY kind").fetchall())
+        with self._statement():
+            counts = dict(self._database.execute("SELECT kind, count(*) FROM entry GROUP BY kind").fetchall())
         apparent = self._one("SELECT sum(size) FROM entry WHERE kind = 'file'")
         once = self._one("SELECT sum(stored) FROM entry WHERE NOT (kind = 'file' AND links > 1)")
         shared = self._one(
@@ -90,27 +105,52 @@ class EntrySorter:
 
     def rows(self, *, scan_id: int) -> Iterator[Entry]:
         """Unsaved rows in the order of their names, part by part, with positions from 0."""
-        sorted_rows = self._database.execute(f"SELECT {_COLUMNS} FROM entry ORDER BY key")  # noqa: S608
-        for position, found in enumerate(sorted_rows):
-            key, kind, size, stored, mtime, ctime, mode, device, inode, links, target = found
-            yield Entry(
-                scan_id=scan_id,
-                position=position,
-                name=RemoteName(key.replace(b"\0", b"/")),
-                kind=kind,
-                size_bytes=size,
-                stored_bytes=stored,
-                mtime_ns=mtime,
-                ctime_ns=ctime,
-                mode=mode,
-                device=device,
-                inode=inode,
-                link_count=links,
-                link_target=RemoteName(target),
-            )
+        with self._statement():
+            sorted_rows = self._database.execute(f"SELECT {_COLUMNS} FROM entry ORDER BY key")  # noqa: S608
+            for position, found in enumerate(sorted_rows):
+                key, kind, size, stored, mtime, ctime, mode, device, inode, links, target = found
+                yield Entry(
+                    scan_id=scan_id,
+                    position=position,
+                    name=RemoteName(key.replace(b"\0", b"/")),
+                    kind=kind,
+                    size_bytes=size,
+                    stored_bytes=stored,
+                    mtime_ns=mtime,
+                    ctime_ns=ctime,
+                    mode=mode,
+                    device=device,
+                    inode=inode,
+                    link_count=links,
+                    link_target=RemoteName(target),
+                )
 
     def _one(self, query: str) -> int:
-        return int(self._database.execute(query).fetchone()[0] or 0)
+        with self._statement():
+            return int(self._database.execute(query).fetchone()[0] or 0)
+
+    def _breathe(self) -> int:
+        """Called by SQLite every so many steps of a statement; anything but 0 ends it."""
+        now = time.monotonic()
+        if now - self._called < _BREATH_SECONDS:
+            return 0
+        self._called = now
+        try:
+            self._keep_alive()
+        except BaseException as error:  # raised again by `_statement`: SQLite would swallow it
+            self._failure = error
+            return 1
+        return 0
+
+    @contextmanager
+    def _statement(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            failure, self._failure = self._failure, None
+            if failure is None:
+                raise
+            raise failure from error
 
 
 def sort_key(name: bytes) -> bytes:

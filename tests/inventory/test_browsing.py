@@ -125,3 +125,12 @@ def test_an_empty_scan_and_a_single_file_show_nothing_inside() -> None:
 def test_any_time_can_be_shown(mtime_ns: int) -> None:
     row = browsing.FolderRow(Entry(kind="file", mtime_ns=mtime_ns), "x", "x", 0, 0)
     assert row.modified is None or row.modified.tzinfo is not None
+
+
+def test_a_page_adds_up_only_so_many_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    scan = scan_of({b"", b"big", b"small"}, {b"big/%d" % number: 1 for number in range(9)} | {b"small/1": 5})
+    monkeypatch.setattr(browsing, "SUMMED_ENTRIES", 5)
+    root = browsing.entry_find(scan, b"")
+    assert root is not None
+    rows = browsing.folder_page(scan, root).rows
+    assert [(row.shown, row.entries_below, row.bytes_below) for row in rows] == [("big", 9, None), ("small", 1, 5)]

@@ -17,7 +17,7 @@ from calculet.actors import SYSTEM, Actor
 from calculet.audit.models import Event
 from calculet.audit.services import verify_chain
 from calculet.leases.models import Lease
-from calculet.leases.services import lease_acquire, lease_request_stop
+from calculet.leases.services import LeaseTaken, lease_acquire, lease_request_stop
 from calculet.lifecycle import StateConflict, advance
 from calculet.people.models import Person
 from calculet.people.roles import NotAllowed
@@ -25,7 +25,7 @@ from inventory.models import Entry, Host, Resource, Scan, ScanState, SizeBasis
 from inventory.remote.base import ConnectionLost
 from inventory.scan import ScanEntry
 from inventory.selectors import latest_scan, scan_entries
-from inventory.services import scans
+from inventory.services import scans, sorting
 from inventory.services.errors import PathAbsent
 from inventory.services.listing import Listing
 from inventory.services.sorting import EntrySorter
@@ -336,6 +336,23 @@ def test_a_time_that_no_database_holds_does_not_fail_a_scan(asked: Scan, time_ns
         Entry.objects.bulk_create(sorter.rows(scan_id=asked.pk))
     entry = scan_entries(asked).get()
     assert (entry.mtime_ns, entry.ctime_ns, entry.inode) == (kept, kept, -1)
+
+
+def test_a_long_sort_keeps_the_lease_and_ends_when_it_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sorting, "_BREATH_SECONDS", 0.0)
+    called: list[int] = []
+
+    def keep() -> None:
+        called.append(1)
+        if len(called) > 3:
+            raise LeaseTaken("scan:1")
+
+    with EntrySorter(keep_alive=keep) as sorter, pytest.raises(LeaseTaken):
+        for begin in range(0, 200_000, 1000):
+            piece = range(begin, begin + 1000)
+            sorter.add(ScanEntry(b"%09d" % number, "file", 1, 1, 0, 0, 0, 1, 1, 1) for number in piece)
+            sorter.totals()
+    assert len(called) == 4
 
 
 def test_a_large_listing_is_sorted_in_flat_memory() -> None:
