@@ -63,14 +63,14 @@ class Fields:
         """Note a problem with a field."""
         self._problems.add(self.place(name), sentence)
 
-    def text(self, name: str, *, needed: bool = False) -> str:
-        """Text of any number of lines, without white space around it; "" when absent."""
+    def text(self, name: str, *, needed: bool = False, is_exact: bool = False) -> str:
+        """Text of any number of lines, without white space around it unless `is_exact`; "" when absent."""
         node = self.get(name)
         if node is None:
             if needed and isinstance(self.node, MapNode):
                 self.problem(name, f"{self.what} needs a “{name}”.")
             return ""
-        return self.text_of(node, name)
+        return self.text_of(node, name, is_exact=is_exact)
 
     def name(self, name: str) -> str:
         """A needed text of one line."""
@@ -129,7 +129,7 @@ class Fields:
                 found.append((text, node))
         return found
 
-    def text_of(self, node: Node, name: str) -> str:
+    def text_of(self, node: Node, name: str, *, is_exact: bool = False) -> str:
         """The text of a node that stands in a field; "" and a problem when it is none."""
         if not isinstance(node, TextNode):
             self._problems.add(node, f"the “{name}” of {self.what} must be text, and is a list or map.")
@@ -140,7 +140,7 @@ class Fields:
         if len(node.text) > TEXT_CHARACTERS:
             self._problems.add(node, f"the “{name}” of {self.what} is longer than {TEXT_CHARACTERS:,} characters.")
             return ""
-        return node.text.strip()
+        return node.text if is_exact else node.text.strip()
 
 
 def _is_barred(character: str) -> bool:

@@ -252,9 +252,9 @@ class _PlanReader:
         try:
             if isinstance(node, MapNode):
                 inner = Fields(node, f"the path of {fields.what}", ("escaped",), self._problems)
-                path = RemoteName(unescape(inner.text("escaped", needed=True)))
+                path = RemoteName(unescape(inner.text("escaped", needed=True, is_exact=True)))
             else:
-                path = RemoteName.from_text(fields.text("path"))
+                path = RemoteName.from_text(fields.text("path", is_exact=True))
         except ValueError as error:
             fields.problem("path", f"the path of {fields.what} cannot be read: {error}")
             return None

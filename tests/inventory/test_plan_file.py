@@ -311,6 +311,9 @@ class TestFaults:
         text = resources("- {name: a, path: '/a\\n b'}", '- {name: b, path: {escaped: "/a\\\\n\\\\xff"}}')
         plan = read_plan_file(text.encode())
         assert [line.path for line in plan.resources] == [RemoteName(b"/a\\n b"), RemoteName(b"/a\n\xff")]
+        spaced = read_plan_file(resources("- {name: a, path: '/a '}").encode())
+        assert spaced.resources[0].path == RemoteName(b"/a ")
+        assert read_plan_file(write_plan_file(spaced)) == spaced
         for bad, part in (
             ("{escaped: '/a\\q'}", "backslash"),
             ("{escaped: '/a\\x00'}", "NUL"),
