@@ -47,6 +47,7 @@ class Fetching:
     def __init__(self, server: Sshd, folder: Path, *, capsys: pytest.CaptureFixture[str] | None = None) -> None:
         """With `capsys`, `run` runs the command in this process."""
         self._capsys = capsys
+        self._started: list[subprocess.Popen[str]] = []
         self.server, self.landing = server, folder / "landing"
         self.landing.mkdir()
         self._home = folder / "no-home"
@@ -79,7 +80,7 @@ class Fetching:
 
     def start(self, place: str, *more: str, usual: bool = True) -> subprocess.Popen[str]:
         """Start it and do not wait."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             self.command(place, *more, usual=usual),
             cwd=self._home,
             env=self._environment,
@@ -89,6 +90,14 @@ class Fetching:
             text=True,
             errors="surrogateescape",
         )
+        self._started.append(process)
+        return process
+
+    def end(self) -> None:
+        """End what a failed test left running."""
+        for process in self._started:
+            process.kill()
+            process.communicate()
 
     def run(self, place: str, *more: str, usual: bool = True) -> Ended:
         """Run it to its end."""

@@ -8,7 +8,7 @@ import pwd
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,9 +26,11 @@ def fetching(sshd: Sshd, tmp_path: Path) -> Fetching:
 
 
 @pytest.fixture
-def slowly(make_sshd: Callable[..., Sshd], tmp_path: Path) -> Fetching:
+def slowly(make_sshd: Callable[..., Sshd], tmp_path: Path) -> Iterator[Fetching]:
     """The same on a host whose lanes bring about 640 KiB a second each."""
-    return Fetching(make_sshd(path=slow_dd(tmp_path / "slow", 64)), tmp_path)
+    started = Fetching(make_sshd(path=slow_dd(tmp_path / "slow", 64)), tmp_path)
+    yield started
+    started.end()
 
 
 def _source(tmp_path: Path, content: bytes, name: bytes = b"model.tar") -> Path:

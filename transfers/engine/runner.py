@@ -7,7 +7,6 @@ seconds; what was received stays received.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable
 from queue import Empty
 
@@ -15,8 +14,8 @@ from inventory.remote.base import DeadlinePassed, PermanentError, Remote, Transi
 from transfers.engine.active import ActiveBuild
 from transfers.engine.cellmap import LedgerBusy
 from transfers.engine.landing import LandingError, LandingFull, free_bytes
-from transfers.engine.lane import Lane
 from transfers.engine.linkstate import LinkLimits, LinkState
+from transfers.engine.pool import LanePool
 from transfers.engine.prover import Inspection, Proof, Prover
 from transfers.engine.source import PieceFault, SourceChanged
 from transfers.engine.types import (
@@ -59,15 +58,12 @@ class _Runner:
         self._ledger, self._clock, self._stop, self._limits = ledger, clock, stop, limits
         self._link = LinkState(remote, clock, limits)
         self._prover = Prover(remote, clock, self._link.woken.set)
-        self._lanes: dict[int, Lane] = {}
-        self._next_lane = 0
-        self._most_lanes = 0
+        self._pool = LanePool(self._link)
         self._directions = Directions(builds=(), lanes=0)
         self._received: list[str] = []
         self._failed: dict[str, str] = {}
         self._retry_at: dict[str, float] = {}
         self._told: set[str] = set()  # builds whose present trouble was recorded
-        self._inactive_since: dict[int, float] = {}
         self._reported_down = False
         self._idle_at = clock.monotonic()  # when there was nothing to fetch last
         self._due: dict[str, float] = {}
@@ -99,7 +95,7 @@ class _Runner:
             refetched_bytes=max(0, counters.wire_bytes - counters.new_bytes) + self._repaired_bytes,
             reconnects=counters.reconnects,
             refusals=counters.refusals,
-            lanes=self._most_lanes,
+            lanes=self._pool.most,
             received=tuple(self._received),
             failed=dict(self._failed),
         )
@@ -127,7 +123,7 @@ class _Runner:
             if spec.key not in self._link.builds and not self._is_settled(spec.key) and self._may_try(spec.key):
                 self._open(spec)
         self._order()
-        self._set_lanes(directions.lanes)
+        self._pool.set_count(directions.lanes)
 
     def _may_try(self, key: str) -> bool:
         return self._clock.monotonic() >= self._retry_at.get(key, 0.0)
@@ -175,18 +171,6 @@ class _Runner:
                 else:
                     build.waiting.add(chunk)
         self._link.queue.add(build.key, build.geometry, missing)
-
-    def _set_lanes(self, wanted: int) -> None:
-        self._link.lane_count = max(1, wanted)
-        serving = [lane for lane in self._lanes.values() if lane.retired_at is None]
-        for _ in range(wanted - len(serving)):
-            lane = Lane(self._next_lane, self._link)
-            self._lanes[self._next_lane] = lane
-            self._next_lane += 1
-            lane.start()
-        for lane in serving[wanted:] if wanted < len(serving) else ():
-            lane.retire()
-        self._most_lanes = max(self._most_lanes, wanted)
 
     # -- settling what lanes and prover brought ----------------------------------------------------------------
 
@@ -340,33 +324,16 @@ class _Runner:
 
     def _watch(self) -> None:
         now = self._clock.monotonic()
-        for number, lane in list(self._lanes.items()):
-            if not lane.is_alive():
-                del self._lanes[number]
-                self._inactive_since.pop(number, None)
-            elif lane.retired_at is not None and now - lane.retired_at > self._limits.cut_seconds:
-                lane.cut()
-            else:
-                self._cut_useless(number, lane, now)
+        self._pool.watch(now)
         if self._is_due("rates", 0.25):
-            rates = [lane.meter.bytes_per_second for lane in self._lanes.values() if lane.state == "working"]
-            self._link.median_rate = statistics.median(rates) if rates else 0.0
-            missing = sum(
-                build.geometry.size_bytes - build.cells.here_bytes
-                for build in self._link.builds.values()
-                if not self._is_settled(build.key)
+            self._pool.judge(
+                sum(
+                    build.geometry.size_bytes - build.cells.here_bytes
+                    for build in self._link.builds.values()
+                    if not self._is_settled(build.key)
+                )
             )
-            self._link.end_seconds = missing / sum(rates) if sum(rates) else float("inf")
         self._watch_host(now)
-
-    def _cut_useless(self, number: int, lane: Lane, now: float) -> None:
-        """A lane that streams a paused build, or only bytes that are here already, is cut: it costs the others."""
-        queue = self._link.queue
-        if not (queue.holds_only_inactive(number) or queue.holds_only_done(number)):
-            self._inactive_since.pop(number, None)
-        elif now - self._inactive_since.setdefault(number, now) > self._limits.cut_seconds:
-            del self._inactive_since[number]
-            lane.cut()
 
     def _watch_host(self, now: float) -> None:
         down = self._link.down
@@ -389,7 +356,7 @@ class _Runner:
                 seconds=now - before[0],
                 new_bytes=counters.new_bytes - before[1],
                 wire_bytes=counters.wire_bytes - before[2],
-                lanes=tuple(lane.reading() for lane in self._lanes.values()),
+                lanes=self._pool.readings(),
                 refusals=counters.refusals - before[3],
                 redials=counters.reconnects - before[4],
             ),
@@ -401,11 +368,8 @@ class _Runner:
         self._link.stopping.set()
         with self._link.queue.changed:
             self._link.queue.changed.notify_all()
-        for lane in self._lanes.values():
-            lane.cut()
         deadline = self._clock.monotonic() + 1.5
-        for lane in self._lanes.values():
-            lane.join(max(0.0, deadline - self._clock.monotonic()))
+        self._pool.end(deadline)
         self._prover.close(max(0.2, deadline - self._clock.monotonic()))
         for build in self._link.builds.values():
             self._link.queue.drop(build.key)

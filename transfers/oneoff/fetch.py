@@ -19,7 +19,7 @@ from pathlib import Path
 
 from inventory.remote.base import PathMissing, PermanentError, Remote, TransientError
 from inventory.remote.names import RemoteName, escape
-from transfers.engine.cellmap import CellMap
+from transfers.engine.cellmap import CellMap, LedgerBusy
 from transfers.engine.digester import Digester, DigestJob
 from transfers.engine.geometry import Geometry, build_of_one_file, final_name, ledger_path
 from transfers.engine.identity import SourceIdentity, source_identity
@@ -364,6 +364,13 @@ def _check_incoming(spec: BuildSpec) -> None:
 def _leave_nothing_empty(spec: BuildSpec, ledger: FileLedger) -> None:
     """A fetch that ended before a byte came leaves no files behind."""
     if ledger.is_continued or ledger.difference or ledger.here_bytes:
+        return
+    try:
+        cells = CellMap(ledger_path(spec), spec.key, Geometry(spec.chunks))
+    except (LedgerBusy, OSError):
+        return  # what cannot be looked at is kept
+    cells.close()
+    if cells.here_bytes:
         return
     (spec.folder / spec.incoming_name).unlink(missing_ok=True)
     ledger.remove()
