@@ -138,7 +138,9 @@ class ResourceForm(forms.Form):
         required=False,
         help_text=gettext_lazy("Absolute, as pages show it. Empty for what has no one place there."),
     )
-    kind = forms.ChoiceField(label=gettext_lazy("Kind"), choices=ResourceKind.choices)
+    kind = forms.ChoiceField(
+        label=gettext_lazy("Kind"), choices=[(kind, gettext_lazy(kind.label)) for kind in ResourceKind]
+    )
     tier = forms.ModelChoiceField(
         label=gettext_lazy("Tier"), queryset=Tier.objects.all(), required=False, empty_label=gettext_lazy("none yet")
     )

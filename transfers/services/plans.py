@@ -150,7 +150,7 @@ def _need_draft(revision: Revision) -> None:
     if now.state != RevisionState.DRAFT:
         raise ValidationError(
             _("Revision %(number)s is %(state)s and can't be changed any more. Nothing was changed; start a new draft.")
-            % {"number": now.number, "state": now.get_state_display()}
+            % {"number": now.number, "state": _(now.get_state_display())}
         )
 
 

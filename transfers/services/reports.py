@@ -44,7 +44,7 @@ def _make(build: Build, actor: Actor) -> Report:
     if build.state not in _REPORTABLE:
         raise ValidationError(
             _("A report tells what was verified; this build is “%(state)s”. Wait until it is verified.")
-            % {"state": build.get_state_display()}
+            % {"state": _(build.get_state_display())}
         )
     number = build.reports.count() + 1
     below = f"{build.folder}/report-{number}"

@@ -36,7 +36,8 @@ def unpack_request(*, build: Build, actor: Actor) -> Unpack:
     require(actor.user, Act.UNPACK)
     if build.state not in (BuildState.OPENED, BuildState.PERMITTED, BuildState.CLEARED):
         raise ValidationError(
-            _("Only an opened build can be unpacked; this one is “%(state)s”.") % {"state": build.get_state_display()}
+            _("Only an opened build can be unpacked; this one is “%(state)s”.")
+            % {"state": _(build.get_state_display())}
         )
     try:
         with transaction.atomic():

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from django import template
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
-from django.utils.translation import pgettext_lazy as words_for
+from django.utils.translation import gettext_lazy, ngettext, pgettext_lazy
 
 from calculet.pages.templatetags.shown import NOTHING
 from transfers.selectors.chunks import HERE, MISSING, PART, PROVEN, WRONG
@@ -21,11 +20,11 @@ _CHUNK_WORDS = {
     MISSING: gettext_lazy("missing"),
 }
 _LANE_WORDS = {
-    "dialling": words_for("lane", "connecting"),
-    "working": words_for("lane", "working"),
-    "waiting": words_for("lane", "waiting for work"),
-    "redialling": words_for("lane", "connecting again"),
-    "closed": words_for("lane", "closed"),
+    "dialling": pgettext_lazy("lane", "connecting"),
+    "working": pgettext_lazy("lane", "working"),
+    "waiting": pgettext_lazy("lane", "waiting for work"),
+    "redialling": pgettext_lazy("lane", "connecting again"),
+    "closed": pgettext_lazy("lane", "closed"),
 }
 _FIELD_WORDS = {
     "mode": gettext_lazy("mode"),

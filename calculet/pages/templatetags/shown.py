@@ -100,10 +100,10 @@ def digest(value: str | bytes | memoryview | None, what: str = "SHA-256") -> Saf
     return format_html(
         '<span class="digest"><code title="{what} {text}">{short}</code>'
         '<button type="button" class="copy" data-copy="{text}" aria-label="{label}"></button></span>',
-        what=what,
+        what=_(what),
         text=text,
         short=short,
-        label=_("Copy %(what)s") % {"what": what},
+        label=_("Copy %(what)s") % {"what": _(what)},
     )
 
 
