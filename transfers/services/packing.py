@@ -23,7 +23,7 @@ from inventory.remote.base import (
     Remote,
     TransientError,
 )
-from inventory.remote.jobs import JobState, poll_job, start_job
+from inventory.remote.jobs import JobState, poll_job, start_job, stop_job
 from inventory.remote.names import RemoteName, escape
 from inventory.remote.probe import ProbeReport
 from inventory.remote.shell import quote
@@ -161,7 +161,7 @@ class _Packing:
             if state.phase == "done":
                 return True
             if state.phase == "lost" and self._build.attempts < LOST_AT_MOST:
-                self._begin_anew()
+                self._begin_anew(folder)
                 return False
             if state.phase != "running":
                 raise CommandFailed(f"{stage} {self._build.pack.name}", state.status or 0, _ending(state))
@@ -170,8 +170,9 @@ class _Packing:
             time.sleep(pause)
             pause = min(pause * 1.5, POLL_AT_MOST_SECONDS)
 
-    def _begin_anew(self) -> None:
+    def _begin_anew(self, folder: RemoteName) -> None:
         """The job's process is gone without a word (killed, host restarted): the next turn starts another."""
+        stop_job(self._remote, folder)  # what the killed job started may still write
         self._save(
             attempts=self._build.attempts + 1,
             problem=_("On the host the job was killed, or the host was restarted; it is begun anew."),
