@@ -7,353 +7,595 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('inventory', '0001_initial'),
+        ("inventory", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='EntryList',
+            name="EntryList",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('digest', models.CharField(max_length=64, unique=True)),
-                ('entry_count', models.PositiveBigIntegerField()),
-                ('file_count', models.PositiveBigIntegerField()),
-                ('total_bytes', models.PositiveBigIntegerField()),
-                ('content', models.BinaryField()),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("digest", models.CharField(max_length=64, unique=True)),
+                ("entry_count", models.PositiveBigIntegerField()),
+                ("file_count", models.PositiveBigIntegerField()),
+                ("total_bytes", models.PositiveBigIntegerField()),
+                ("content", models.BinaryField()),
             ],
         ),
         migrations.CreateModel(
-            name='Pack',
+            name="Pack",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.SlugField(max_length=100)),
-                ('aim', models.TextField(blank=True)),
-                ('position', models.PositiveIntegerField(default=0)),
-                ('is_paused', models.BooleanField(default=False)),
-                ('on_hold', models.BooleanField(default=False)),
-                ('hold_reason', models.TextField(blank=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.SlugField(max_length=100)),
+                ("aim", models.TextField(blank=True)),
+                ("position", models.PositiveIntegerField(default=0)),
+                ("is_paused", models.BooleanField(default=False)),
+                ("on_hold", models.BooleanField(default=False)),
+                ("hold_reason", models.TextField(blank=True)),
             ],
             options={
-                'ordering': ['plan', 'position', 'name'],
+                "ordering": ["plan", "position", "name"],
             },
         ),
         migrations.CreateModel(
-            name='Item',
+            name="Item",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('position', models.PositiveIntegerField(default=0)),
-                ('mode', models.CharField(choices=[('archive', 'archive'), ('files', 'files'), ('existing', 'existing archive'), ('parts', 'set of parts')], default='archive', max_length=16)),
-                ('include_rules', models.JSONField(default=list)),
-                ('exclude_rules', models.JSONField(default=list)),
-                ('chunk_bytes', models.PositiveBigIntegerField(default=67108864)),
-                ('excluded_count', models.PositiveBigIntegerField(default=0)),
-                ('excluded_bytes', models.PositiveBigIntegerField(default=0)),
-                ('warnings', models.JSONField(default=list)),
-                ('entry_list', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='items', to='transfers.entrylist')),
-                ('resources', models.ManyToManyField(related_name='items', to='inventory.resource')),
-                ('pack', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='items', to='transfers.pack')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("position", models.PositiveIntegerField(default=0)),
+                (
+                    "mode",
+                    models.CharField(
+                        choices=[
+                            ("archive", "archive"),
+                            ("files", "files"),
+                            ("existing", "existing archive"),
+                            ("parts", "set of parts"),
+                        ],
+                        default="archive",
+                        max_length=16,
+                    ),
+                ),
+                ("include_rules", models.JSONField(default=list)),
+                ("exclude_rules", models.JSONField(default=list)),
+                ("chunk_bytes", models.PositiveBigIntegerField(default=67108864)),
+                ("excluded_count", models.PositiveBigIntegerField(default=0)),
+                ("excluded_bytes", models.PositiveBigIntegerField(default=0)),
+                ("warnings", models.JSONField(default=list)),
+                (
+                    "entry_list",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="items",
+                        to="transfers.entrylist",
+                    ),
+                ),
+                ("resources", models.ManyToManyField(related_name="items", to="inventory.resource")),
+                (
+                    "pack",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="items", to="transfers.pack"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['revision', 'position'],
+                "ordering": ["revision", "position"],
             },
         ),
         migrations.CreateModel(
-            name='Landing',
+            name="Landing",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.SlugField(max_length=63, unique=True)),
-                ('path', models.CharField(max_length=1024)),
-                ('site', models.SlugField(default='home', max_length=63)),
-                ('is_default', models.BooleanField(default=False)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.SlugField(max_length=63, unique=True)),
+                ("path", models.CharField(max_length=1024)),
+                ("site", models.SlugField(default="home", max_length=63)),
+                ("is_default", models.BooleanField(default=False)),
             ],
             options={
-                'ordering': ['name'],
-                'constraints': [models.UniqueConstraint(condition=models.Q(('is_default', True)), fields=('is_default',), name='one_default_landing')],
+                "ordering": ["name"],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("is_default", True)), fields=("is_default",), name="one_default_landing"
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='LaneDecision',
+            name="LaneDecision",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('at', models.DateTimeField()),
-                ('lanes', models.PositiveSmallIntegerField()),
-                ('bytes_per_second', models.FloatField(null=True)),
-                ('reason', models.TextField()),
-                ('host', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='lane_decisions', to='inventory.host')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("at", models.DateTimeField()),
+                ("lanes", models.PositiveSmallIntegerField()),
+                ("bytes_per_second", models.FloatField(null=True)),
+                ("reason", models.TextField()),
+                (
+                    "host",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="lane_decisions", to="inventory.host"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['host', '-at'],
+                "ordering": ["host", "-at"],
             },
         ),
         migrations.CreateModel(
-            name='LinkStatus',
+            name="LinkStatus",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('at', models.DateTimeField()),
-                ('bytes_per_second', models.FloatField(default=0)),
-                ('lanes', models.JSONField(default=list)),
-                ('refusals', models.PositiveIntegerField(default=0)),
-                ('redials', models.PositiveIntegerField(default=0)),
-                ('problem', models.TextField(blank=True)),
-                ('host', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='link_status', to='inventory.host')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("at", models.DateTimeField()),
+                ("bytes_per_second", models.FloatField(default=0)),
+                ("lanes", models.JSONField(default=list)),
+                ("refusals", models.PositiveIntegerField(default=0)),
+                ("redials", models.PositiveIntegerField(default=0)),
+                ("problem", models.TextField(blank=True)),
+                (
+                    "host",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="link_status", to="inventory.host"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Build',
+            name="Build",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('number', models.PositiveIntegerField()),
-                ('state', models.CharField(choices=[('planned', 'planned'), ('packing', 'packing'), ('needs_decision', 'needs a decision'), ('packed', 'packed'), ('fetching', 'fetching'), ('received', 'received'), ('verified', 'verified'), ('opened', 'opened'), ('permitted', 'permitted'), ('cleared', 'cleared'), ('failed', 'failed'), ('replaced', 'replaced')], default='planned', max_length=16)),
-                ('mode', models.CharField(choices=[('archive', 'archive'), ('files', 'files'), ('existing', 'existing archive'), ('parts', 'set of parts')], max_length=16)),
-                ('chunk_bytes', models.PositiveBigIntegerField()),
-                ('compression', models.CharField(choices=[('undecided', 'undecided'), ('none', 'none'), ('zstd', 'zstd')], default='undecided', max_length=16)),
-                ('compression_note', models.TextField(blank=True)),
-                ('archive_name', models.CharField(blank=True, max_length=255)),
-                ('source_path', inventory.models.fields.RemoteNameField(blank=True, default=b'')),
-                ('source_identity', models.JSONField(default=list)),
-                ('job_folder', inventory.models.fields.RemoteNameField(blank=True, default=b'')),
-                ('size_bytes', models.PositiveBigIntegerField(null=True)),
-                ('sha256', models.CharField(blank=True, max_length=64)),
-                ('folder', models.CharField(blank=True, max_length=1024)),
-                ('received_bytes', models.PositiveBigIntegerField(default=0)),
-                ('member_count', models.PositiveBigIntegerField(null=True)),
-                ('deviations', models.JSONField(default=list)),
-                ('problem', models.TextField(blank=True)),
-                ('attempts', models.PositiveIntegerField(default=0)),
-                ('not_before', models.DateTimeField(blank=True, null=True)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('packed_at', models.DateTimeField(blank=True, null=True)),
-                ('received_at', models.DateTimeField(blank=True, null=True)),
-                ('verified_at', models.DateTimeField(blank=True, null=True)),
-                ('opened_at', models.DateTimeField(blank=True, null=True)),
-                ('deviations_accepted_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('entry_list', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='builds', to='transfers.entrylist')),
-                ('member_list', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='transfers.entrylist')),
-                ('item', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='builds', to='transfers.item')),
-                ('landing', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='builds', to='transfers.landing')),
-                ('pack', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='builds', to='transfers.pack')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("number", models.PositiveIntegerField()),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("planned", "planned"),
+                            ("packing", "packing"),
+                            ("needs_decision", "needs a decision"),
+                            ("packed", "packed"),
+                            ("fetching", "fetching"),
+                            ("received", "received"),
+                            ("verified", "verified"),
+                            ("opened", "opened"),
+                            ("permitted", "permitted"),
+                            ("cleared", "cleared"),
+                            ("failed", "failed"),
+                            ("replaced", "replaced"),
+                        ],
+                        default="planned",
+                        max_length=16,
+                    ),
+                ),
+                (
+                    "mode",
+                    models.CharField(
+                        choices=[
+                            ("archive", "archive"),
+                            ("files", "files"),
+                            ("existing", "existing archive"),
+                            ("parts", "set of parts"),
+                        ],
+                        max_length=16,
+                    ),
+                ),
+                ("chunk_bytes", models.PositiveBigIntegerField()),
+                (
+                    "compression",
+                    models.CharField(
+                        choices=[("undecided", "undecided"), ("none", "none"), ("zstd", "zstd")],
+                        default="undecided",
+                        max_length=16,
+                    ),
+                ),
+                ("compression_note", models.TextField(blank=True)),
+                ("archive_name", models.CharField(blank=True, max_length=255)),
+                ("source_path", inventory.models.fields.RemoteNameField(blank=True, default=b"")),
+                ("source_identity", models.JSONField(default=list)),
+                ("job_folder", inventory.models.fields.RemoteNameField(blank=True, default=b"")),
+                ("size_bytes", models.PositiveBigIntegerField(null=True)),
+                ("sha256", models.CharField(blank=True, max_length=64)),
+                ("folder", models.CharField(blank=True, max_length=1024)),
+                ("received_bytes", models.PositiveBigIntegerField(default=0)),
+                ("member_count", models.PositiveBigIntegerField(null=True)),
+                ("deviations", models.JSONField(default=list)),
+                ("problem", models.TextField(blank=True)),
+                ("attempts", models.PositiveIntegerField(default=0)),
+                ("not_before", models.DateTimeField(blank=True, null=True)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("packed_at", models.DateTimeField(blank=True, null=True)),
+                ("received_at", models.DateTimeField(blank=True, null=True)),
+                ("verified_at", models.DateTimeField(blank=True, null=True)),
+                ("opened_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "deviations_accepted_by",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "entry_list",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="builds", to="transfers.entrylist"
+                    ),
+                ),
+                (
+                    "member_list",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="transfers.entrylist",
+                    ),
+                ),
+                (
+                    "item",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="builds", to="transfers.item"
+                    ),
+                ),
+                (
+                    "landing",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="builds", to="transfers.landing"
+                    ),
+                ),
+                (
+                    "pack",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="builds", to="transfers.pack"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['pack', '-number'],
+                "ordering": ["pack", "-number"],
             },
         ),
         migrations.CreateModel(
-            name='Plan',
+            name="Plan",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('note', models.TextField(blank=True)),
-                ('host', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, related_name='plan', to='inventory.host')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("note", models.TextField(blank=True)),
+                (
+                    "host",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="plan", to="inventory.host"
+                    ),
+                ),
             ],
         ),
         migrations.AddField(
-            model_name='pack',
-            name='plan',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='packs', to='transfers.plan'),
+            model_name="pack",
+            name="plan",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="packs", to="transfers.plan"
+            ),
         ),
         migrations.CreateModel(
-            name='Capability',
+            name="Capability",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=120)),
-                ('description', models.TextField(blank=True)),
-                ('position', models.PositiveSmallIntegerField(default=0)),
-                ('plan', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='capabilities', to='transfers.plan')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.CharField(max_length=120)),
+                ("description", models.TextField(blank=True)),
+                ("position", models.PositiveSmallIntegerField(default=0)),
+                (
+                    "plan",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="capabilities", to="transfers.plan"
+                    ),
+                ),
             ],
             options={
-                'verbose_name_plural': 'capabilities',
-                'ordering': ['plan', 'position', 'name'],
+                "verbose_name_plural": "capabilities",
+                "ordering": ["plan", "position", "name"],
             },
         ),
         migrations.CreateModel(
-            name='Report',
+            name="Report",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('folder', models.CharField(max_length=1024)),
-                ('digest', models.CharField(max_length=64)),
-                ('made_at', models.DateTimeField()),
-                ('build', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='reports', to='transfers.build')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("folder", models.CharField(max_length=1024)),
+                ("digest", models.CharField(max_length=64)),
+                ("made_at", models.DateTimeField()),
+                (
+                    "build",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="reports", to="transfers.build"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-made_at'],
+                "ordering": ["-made_at"],
             },
         ),
         migrations.CreateModel(
-            name='Revision',
+            name="Revision",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('number', models.PositiveIntegerField()),
-                ('state', models.CharField(choices=[('draft', 'draft'), ('proposed', 'proposed'), ('approved', 'approved'), ('declined', 'declined'), ('withdrawn', 'withdrawn'), ('superseded', 'superseded')], default='draft', max_length=16)),
-                ('note', models.TextField(blank=True)),
-                ('digest', models.CharField(blank=True, max_length=64)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('proposed_at', models.DateTimeField(blank=True, null=True)),
-                ('decided_at', models.DateTimeField(blank=True, null=True)),
-                ('author', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('plan', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='revisions', to='transfers.plan')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("number", models.PositiveIntegerField()),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("draft", "draft"),
+                            ("proposed", "proposed"),
+                            ("approved", "approved"),
+                            ("declined", "declined"),
+                            ("withdrawn", "withdrawn"),
+                            ("superseded", "superseded"),
+                        ],
+                        default="draft",
+                        max_length=16,
+                    ),
+                ),
+                ("note", models.TextField(blank=True)),
+                ("digest", models.CharField(blank=True, max_length=64)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("proposed_at", models.DateTimeField(blank=True, null=True)),
+                ("decided_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "author",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="+", to=settings.AUTH_USER_MODEL
+                    ),
+                ),
+                (
+                    "plan",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="revisions", to="transfers.plan"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['plan', '-number'],
+                "ordering": ["plan", "-number"],
             },
         ),
         migrations.AddField(
-            model_name='item',
-            name='revision',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='items', to='transfers.revision'),
+            model_name="item",
+            name="revision",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="items", to="transfers.revision"
+            ),
         ),
         migrations.CreateModel(
-            name='Approval',
+            name="Approval",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('decision', models.CharField(choices=[('approve', 'approve'), ('decline', 'decline')], max_length=16)),
-                ('digest', models.CharField(max_length=64)),
-                ('note', models.TextField(blank=True)),
-                ('at', models.DateTimeField(auto_now_add=True)),
-                ('author', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('person', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('revision', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='approvals', to='transfers.revision')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("decision", models.CharField(choices=[("approve", "approve"), ("decline", "decline")], max_length=16)),
+                ("digest", models.CharField(max_length=64)),
+                ("note", models.TextField(blank=True)),
+                ("at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "author",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="+", to=settings.AUTH_USER_MODEL
+                    ),
+                ),
+                (
+                    "person",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="+", to=settings.AUTH_USER_MODEL
+                    ),
+                ),
+                (
+                    "revision",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="approvals", to="transfers.revision"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['at'],
+                "ordering": ["at"],
             },
         ),
         migrations.CreateModel(
-            name='Unpack',
+            name="Unpack",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('state', models.CharField(choices=[('queued', 'queued'), ('running', 'running'), ('finished', 'finished'), ('failed', 'failed')], default='queued', max_length=16)),
-                ('folder', models.CharField(blank=True, max_length=1024)),
-                ('requested_at', models.DateTimeField(auto_now_add=True)),
-                ('finished_at', models.DateTimeField(blank=True, null=True)),
-                ('members', models.PositiveBigIntegerField(default=0)),
-                ('bytes_written', models.PositiveBigIntegerField(default=0)),
-                ('problem', models.TextField(blank=True)),
-                ('build', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='unpacks', to='transfers.build')),
-                ('requested_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("queued", "queued"),
+                            ("running", "running"),
+                            ("finished", "finished"),
+                            ("failed", "failed"),
+                        ],
+                        default="queued",
+                        max_length=16,
+                    ),
+                ),
+                ("folder", models.CharField(blank=True, max_length=1024)),
+                ("requested_at", models.DateTimeField(auto_now_add=True)),
+                ("finished_at", models.DateTimeField(blank=True, null=True)),
+                ("members", models.PositiveBigIntegerField(default=0)),
+                ("bytes_written", models.PositiveBigIntegerField(default=0)),
+                ("problem", models.TextField(blank=True)),
+                (
+                    "build",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="unpacks", to="transfers.build"
+                    ),
+                ),
+                (
+                    "requested_by",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-requested_at'],
+                "ordering": ["-requested_at"],
             },
         ),
         migrations.CreateModel(
-            name='Check',
+            name="Check",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('level', models.CharField(max_length=16)),
-                ('subject', models.BinaryField(default=b'')),
-                ('offset', models.PositiveBigIntegerField(default=0)),
-                ('length', models.PositiveBigIntegerField(default=0)),
-                ('count', models.PositiveBigIntegerField(default=1)),
-                ('expected', models.CharField(blank=True, max_length=64)),
-                ('found', models.CharField(blank=True, max_length=64)),
-                ('outcome', models.CharField(max_length=32)),
-                ('message', models.TextField(blank=True)),
-                ('seconds', models.FloatField(default=0)),
-                ('machine', models.CharField(max_length=255)),
-                ('software', models.JSONField(default=dict)),
-                ('at', models.DateTimeField()),
-                ('build', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='checks', to='transfers.build')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("level", models.CharField(max_length=16)),
+                ("subject", models.BinaryField(default=b"")),
+                ("offset", models.PositiveBigIntegerField(default=0)),
+                ("length", models.PositiveBigIntegerField(default=0)),
+                ("count", models.PositiveBigIntegerField(default=1)),
+                ("expected", models.CharField(blank=True, max_length=64)),
+                ("found", models.CharField(blank=True, max_length=64)),
+                ("outcome", models.CharField(max_length=32)),
+                ("message", models.TextField(blank=True)),
+                ("seconds", models.FloatField(default=0)),
+                ("machine", models.CharField(max_length=255)),
+                ("software", models.JSONField(default=dict)),
+                ("at", models.DateTimeField()),
+                (
+                    "build",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="checks", to="transfers.build"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['build', 'pk'],
-                'indexes': [models.Index(fields=['build', 'level'], name='check_of_build_by_level')],
+                "ordering": ["build", "pk"],
+                "indexes": [models.Index(fields=["build", "level"], name="check_of_build_by_level")],
             },
         ),
         migrations.CreateModel(
-            name='Chunk',
+            name="Chunk",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('index', models.PositiveIntegerField()),
-                ('offset', models.PositiveBigIntegerField()),
-                ('length', models.PositiveBigIntegerField()),
-                ('sha256', models.BinaryField(null=True)),
-                ('proven_at', models.DateTimeField(blank=True, null=True)),
-                ('build', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='chunks', to='transfers.build')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("index", models.PositiveIntegerField()),
+                ("offset", models.PositiveBigIntegerField()),
+                ("length", models.PositiveBigIntegerField()),
+                ("sha256", models.BinaryField(null=True)),
+                ("proven_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "build",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="chunks", to="transfers.build"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['build', 'index'],
-                'constraints': [models.UniqueConstraint(fields=('build', 'index'), name='chunk_index_once_per_build')],
+                "ordering": ["build", "index"],
+                "constraints": [models.UniqueConstraint(fields=("build", "index"), name="chunk_index_once_per_build")],
             },
         ),
         migrations.CreateModel(
-            name='GoodputSample',
+            name="GoodputSample",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('at', models.DateTimeField()),
-                ('seconds', models.FloatField()),
-                ('new_bytes', models.PositiveBigIntegerField()),
-                ('wire_bytes', models.PositiveBigIntegerField()),
-                ('lanes', models.PositiveSmallIntegerField()),
-                ('host', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='goodput_samples', to='inventory.host')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("at", models.DateTimeField()),
+                ("seconds", models.FloatField()),
+                ("new_bytes", models.PositiveBigIntegerField()),
+                ("wire_bytes", models.PositiveBigIntegerField()),
+                ("lanes", models.PositiveSmallIntegerField()),
+                (
+                    "host",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="goodput_samples", to="inventory.host"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['host', 'at'],
-                'indexes': [models.Index(fields=['host', 'at'], name='goodput_of_host_by_time')],
+                "ordering": ["host", "at"],
+                "indexes": [models.Index(fields=["host", "at"], name="goodput_of_host_by_time")],
             },
         ),
         migrations.CreateModel(
-            name='CapabilityNeed',
+            name="CapabilityNeed",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('group', models.PositiveSmallIntegerField(default=0)),
-                ('capability', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='needs', to='transfers.capability')),
-                ('pack', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='needed_by', to='transfers.pack')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("group", models.PositiveSmallIntegerField(default=0)),
+                (
+                    "capability",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="needs", to="transfers.capability"
+                    ),
+                ),
+                (
+                    "pack",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="needed_by", to="transfers.pack"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['capability', 'group', 'pack'],
-                'constraints': [models.UniqueConstraint(fields=('capability', 'group', 'pack'), name='pack_once_per_need_group')],
+                "ordering": ["capability", "group", "pack"],
+                "constraints": [
+                    models.UniqueConstraint(fields=("capability", "group", "pack"), name="pack_once_per_need_group")
+                ],
             },
         ),
         migrations.AddIndex(
-            model_name='build',
-            index=models.Index(fields=['state'], name='build_state'),
+            model_name="build",
+            index=models.Index(fields=["state"], name="build_state"),
         ),
         migrations.AddConstraint(
-            model_name='build',
-            constraint=models.UniqueConstraint(fields=('pack', 'number'), name='build_number_once_per_pack'),
+            model_name="build",
+            constraint=models.UniqueConstraint(fields=("pack", "number"), name="build_number_once_per_pack"),
         ),
         migrations.AddConstraint(
-            model_name='pack',
-            constraint=models.UniqueConstraint(fields=('plan', 'name'), name='pack_name_once_per_plan'),
+            model_name="pack",
+            constraint=models.UniqueConstraint(fields=("plan", "name"), name="pack_name_once_per_plan"),
         ),
         migrations.AddConstraint(
-            model_name='capability',
-            constraint=models.UniqueConstraint(fields=('plan', 'name'), name='capability_name_once_per_plan'),
+            model_name="capability",
+            constraint=models.UniqueConstraint(fields=("plan", "name"), name="capability_name_once_per_plan"),
         ),
         migrations.AddConstraint(
-            model_name='revision',
-            constraint=models.UniqueConstraint(fields=('plan', 'number'), name='revision_number_once_per_plan'),
+            model_name="revision",
+            constraint=models.UniqueConstraint(fields=("plan", "number"), name="revision_number_once_per_plan"),
         ),
         migrations.AddConstraint(
-            model_name='revision',
-            constraint=models.UniqueConstraint(condition=models.Q(('state', 'approved')), fields=('plan',), name='one_revision_in_force_per_plan'),
+            model_name="revision",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("state", "approved")), fields=("plan",), name="one_revision_in_force_per_plan"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='revision',
-            constraint=models.UniqueConstraint(condition=models.Q(('state', 'draft')), fields=('plan',), name='one_draft_per_plan'),
+            model_name="revision",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("state", "draft")), fields=("plan",), name="one_draft_per_plan"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='item',
-            constraint=models.UniqueConstraint(fields=('revision', 'pack'), name='pack_once_per_revision'),
+            model_name="item",
+            constraint=models.UniqueConstraint(fields=("revision", "pack"), name="pack_once_per_revision"),
         ),
         migrations.AddConstraint(
-            model_name='item',
-            constraint=models.CheckConstraint(condition=models.Q(('chunk_bytes__gte', 1048576)), name='chunk_is_a_mebibyte_or_more'),
+            model_name="item",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("chunk_bytes__gte", 1048576)), name="chunk_is_a_mebibyte_or_more"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='approval',
-            constraint=models.UniqueConstraint(fields=('revision', 'person'), name='one_decision_per_person_and_revision'),
+            model_name="approval",
+            constraint=models.UniqueConstraint(
+                fields=("revision", "person"), name="one_decision_per_person_and_revision"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='approval',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('decision', 'approve'), _negated=True), models.Q(('person', models.F('author')), _negated=True), _connector='OR'), name='authors_do_not_approve_their_own'),
+            model_name="approval",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("decision", "approve"), _negated=True),
+                    models.Q(("person", models.F("author")), _negated=True),
+                    _connector="OR",
+                ),
+                name="authors_do_not_approve_their_own",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='unpack',
-            constraint=models.UniqueConstraint(condition=models.Q(('state__in', ['queued', 'running'])), fields=('build',), name='one_unpack_at_a_time_per_build'),
+            model_name="unpack",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("state__in", ["queued", "running"])),
+                fields=("build",),
+                name="one_unpack_at_a_time_per_build",
+            ),
         ),
     ]

@@ -17,7 +17,7 @@ _FROM_SETTINGS = re.compile(r"landing(-\d+)?")
 def landing_default() -> Landing:
     """The landing that new builds go to: the one that the settings name, unless another one was chosen.
 
-    When the setting changes, later builds go to the new folder; what landed before stays where it is, and is known there.
+    When the setting changes, later builds go to the new folder; what landed before is still known where it lies.
     """
     found = Landing.objects.filter(is_default=True).first()
     if found is not None and (not _FROM_SETTINGS.fullmatch(found.name) or found.path == str(settings.LANDING_DIR)):
