@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django import forms
 from django.core.exceptions import ValidationError
 from django.db.models import Exists, OuterRef, QuerySet
-from django.utils.translation import gettext as _now
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from inventory.models import Host, Resource, Scan, ScanState
@@ -73,7 +73,7 @@ class ResourceField(_Resources):
 
     def label_from_instance(self, obj: Any) -> str:
         words = f"{obj.name} · {obj.path}"
-        return words if obj.is_scanned else _now("%(resource)s · not scanned yet") % {"resource": words}
+        return words if obj.is_scanned else gettext("%(resource)s · not scanned yet") % {"resource": words}
 
 
 class ItemForm(PageForm):
@@ -170,7 +170,7 @@ class PlanFileForm(PageForm):
         upload = self.cleaned_data["file"]
         if upload.size > LARGEST_PLAN_FILE_BYTES:
             raise ValidationError(
-                _now("The file is larger than 4 MiB, which no plan file is. Nothing was loaded. Choose another one.")
+                gettext("The file is larger than 4 MiB, which no plan file is. Nothing was loaded. Choose another one.")
             )
         return upload
 
