@@ -10,13 +10,14 @@ product := .venv/product-$(call hash,requirements.txt).stamp
 development := .venv/development-$(call hash,requirements.txt requirements-dev.txt).stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo run test lint test-deps bench clean
+.PHONY: help venv demo run test lint messages test-deps bench clean
 
 help:
 	@echo "make demo [ONCE=1]   the product and a sample host, and the whole job on it"
 	@echo "make run             the product; its first start prints a link that makes the first admin"
 	@echo "make test            lint, types, import contracts, migrations, tests"
 	@echo "make lint            the same without the tests"
+	@echo "make messages        collect the text of pages for translation (needs GNU gettext), and compile it"
 	@echo "make test-deps       by apt: the system parts that tests use"
 	@echo "make bench           the engine beside scp and rsync"
 	@echo "make clean           remove .venv and caches; var/ with everything that was brought home stays"
@@ -48,6 +49,10 @@ lint: $(development)
 	$(bin)/lint-imports
 	$(bin)/python manage.py makemigrations --check --dry-run
 	$(bin)/python manage.py check
+
+messages: $(development)
+	$(bin)/python manage.py makemessages --locale zh_Hans --no-location --no-obsolete --ignore .venv --ignore var --ignore build --ignore tests --ignore benchmarks
+	$(bin)/pybabel compile --domain django --locale zh_Hans --directory locale
 
 # First on SQLite, all of it; then what depends on the database again on a throw-away PostgreSQL.
 test: lint
