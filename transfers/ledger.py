@@ -6,8 +6,10 @@ one thread only. Digests decide: a chunk's row says *proven* only after its byte
 
 from __future__ import annotations
 
+import logging
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import timedelta
 from functools import cache
@@ -28,6 +30,7 @@ from transfers.selectors.work import builds_to_fetch, is_more_expected
 
 IDLE_LINK_SECONDS = 30.0  # lanes stay connected so long while packs are still being made
 SAMPLES_KEPT = timedelta(days=7)
+log = logging.getLogger(__name__)
 
 
 @cache
@@ -56,6 +59,15 @@ def check_of(build: Build, finding: Finding, *, count: int = 1) -> Check:
         software=dict(software),
         at=timezone.now(),
     )
+
+
+@contextmanager
+def _unless_replaced(build: Build) -> Iterator[None]:
+    """A build that another act changed since the last directions is none of the link's any more; the others go on."""
+    try:
+        yield
+    except StateConflict as conflict:
+        log.info("The link lets go of %s: %s", build, conflict)
 
 
 class RowLedger:
@@ -126,7 +138,7 @@ class RowLedger:
     def record_received(self, key: str) -> None:
         """Every chunk is proven: the build is *received*."""
         build = self._builds[key]
-        with transaction.atomic():
+        with _unless_replaced(build), transaction.atomic():
             self._hold()
             now = timezone.now()
             advance(
@@ -171,13 +183,15 @@ class RowLedger:
     def record_problem(self, key: str | None, error: Exception, *, will_retry: bool) -> None:
         """Say what went wrong where people look for it; what can't mend itself stops the build."""
         sentence = str(error)
-        with transaction.atomic():
-            self._hold()
-            if key is None:
+        if key is None:
+            with transaction.atomic():
+                self._hold()
                 Host.objects.filter(pk=self._host.pk).update(problem=sentence)
                 LinkStatus.objects.filter(host=self._host).update(problem=sentence)
-                return
-            build = self._builds[key]
+            return
+        build = self._builds[key]
+        with _unless_replaced(build), transaction.atomic():
+            self._hold()
             if will_retry:
                 Build.objects.filter(pk=build.pk).update(problem=sentence)
             elif isinstance(error, SourceChanged):

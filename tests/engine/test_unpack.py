@@ -12,7 +12,7 @@ import pytest
 from tests.engine.archives import entry, file_member, gnu_tar, gzipped, tar_of, zstd
 from tests.engine.books import MIB, noise
 from tests.engine.disks import small_disk
-from transfers.engine.landing import LandingFull
+from transfers.engine.landing import LandingError, LandingFull
 from transfers.engine.opens.base import ContentDamaged, Watch
 from transfers.engine.types import Member
 from transfers.engine.unpack import UnpackDiffers, Unpacked, unpack_file, unpack_files
@@ -190,11 +190,51 @@ def test_a_folder_that_is_there_is_kept_aside(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_attempt_left_is_in_nobodys_way(tmp_path: Path) -> None:
-    left = tmp_path / "out" / ".pack.unpacking"
+    left = tmp_path / "out" / ".pack.unpacking-only-0123abcd"
     (left / "d").mkdir(parents=True)
     (left / "d" / "x").write_bytes(b"half")
     (left / "d").chmod(0o500)
     assert _tree(_unpack(tmp_path, tar_of(entry("x", TWO))).folder) == {"x": TWO}
+    assert not left.exists()
+
+
+@pytest.mark.parametrize("at_question", [1, 2, 4, 5])
+def test_a_worker_that_was_away_too_long_spoils_nothing_of_its_successor(tmp_path: Path, at_question: int) -> None:
+    source = tmp_path / "pack.tar"
+    source.write_bytes(tar_of(entry("x", ONE), entry("y", TWO)))
+    expected = {b"x": hashlib.sha256(ONE).digest(), b"y": hashlib.sha256(TWO).digest()}
+    target = tmp_path / "out" / "pack"
+    questions = 0
+
+    def away() -> bool:
+        """The first worker stands still here; meanwhile its lease runs out and another one does the act."""
+        nonlocal questions
+        questions += 1
+        if questions == at_question:
+            unpack_file(source, target, expected, act="7")
+        return False
+
+    with pytest.raises(LandingError):
+        unpack_file(source, target, expected, act="7", watch=Watch(stop=away))
+    assert questions >= at_question
+    assert [path.name for path in target.parent.iterdir()] == ["pack"]
+    assert _tree(target) == {"x": ONE, "y": TWO}
+
+
+def test_two_acts_on_one_folder_do_not_meet(tmp_path: Path) -> None:
+    source = tmp_path / "pack.tar"
+    source.write_bytes(tar_of(entry("x", ONE)))
+    target = tmp_path / "out" / "pack"
+    others: list[Unpacked] = []
+
+    def another() -> bool:
+        if not others:
+            others.append(unpack_file(source, target, {}, act="8"))
+        return False
+
+    mine = unpack_file(source, target, {}, act="7", watch=Watch(stop=another))
+    assert mine.former == tmp_path / "out" / "pack.1"
+    assert _tree(target) == {"x": ONE} == _tree(mine.former)
 
 
 def test_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path) -> None:

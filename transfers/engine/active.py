@@ -14,6 +14,7 @@ from transfers.engine.landing import (
     landing_error,
     make_folder,
 )
+from transfers.engine.source import SourceChanged
 from transfers.engine.types import BuildSpec
 
 
@@ -64,6 +65,15 @@ class ActiveBuild:
         """Where each block of a chunk lies on the host."""
         offset, length = self.geometry.chunk_offsets[chunk], self.geometry.chunk_lengths[chunk]
         return [self.segments.pieces(at, count) for at, count in spans(offset, length)]
+
+    def still_wrong(self, chunk: int, rounds: int) -> SourceChanged:
+        """The sentence for a chunk that no repair makes right."""
+        offset, length = self.geometry.chunk_offsets[chunk], self.geometry.chunk_lengths[chunk]
+        return SourceChanged(
+            self.segments.pieces(offset, 1)[0].source,
+            f"gives other bytes each time for chunk {chunk} (bytes {offset:,} to {offset + length:,} of the build); "
+            f"{rounds} repairs did not help",
+        )
 
     def landing_error(self, error: Exception, needed_bytes: int) -> LandingError:
         """The sentence for what went wrong on the landing's disk."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from queue import Empty
 
-from inventory.remote.base import DeadlinePassed, PermanentError, Remote, TransientError
+from inventory.remote.base import DeadlinePassed, Remote, TransientError
 from transfers.engine.active import ActiveBuild
 from transfers.engine.cellmap import LedgerBusy
 from transfers.engine.landing import LandingError, LandingFull, free_bytes
@@ -62,6 +62,7 @@ class _Runner:
         self._directions = Directions(builds=(), lanes=0)
         self._received: list[str] = []
         self._failed: dict[str, str] = {}
+        self._away: set[str] = set()  # settled builds that the directions did not name since
         self._retry_at: dict[str, float] = {}
         self._told: set[str] = set()  # builds whose present trouble was recorded
         self._reported_down = False
@@ -119,11 +120,30 @@ class _Runner:
 
     def _follow(self, directions: Directions) -> None:
         self._directions = directions
+        named = {spec.key for spec in directions.builds}
+        self._away |= {key for key in (*self._received, *self._failed) if key not in named}
+        for key in self._away & named:
+            self._come_back(key)
         for spec in directions.builds:
             if spec.key not in self._link.builds and not self._is_settled(spec.key) and self._may_try(spec.key):
                 self._open(spec)
         self._order()
         self._pool.set_count(directions.lanes)
+
+    def _come_back(self, key: str) -> None:
+        """A settled build is asked for again: a person lets it try again, or it was found damaged when read back."""
+        self._away.discard(key)
+        self._retry_at.pop(key, None)
+        if key in self._received:
+            self._received.remove(key)
+            del self._link.builds[key]  # its files were closed; what lies there is looked at anew
+        elif self._failed.pop(key, None) is not None and key in self._link.builds:
+            build = self._link.builds[key]
+            build.rounds.clear()
+            build.waiting.clear()
+            build.adopting.clear()
+            self._link.resume(key)
+            self._take_stock(build)
 
     def _may_try(self, key: str) -> bool:
         return self._clock.monotonic() >= self._retry_at.get(key, 0.0)
@@ -250,7 +270,7 @@ class _Runner:
         else:
             build.rounds[chunk] = build.rounds.get(chunk, 0) + 1
             if build.rounds[chunk] > ROUNDS_AT_MOST:
-                self._fail(build.key, _still_wrong(build, chunk, ROUNDS_AT_MOST))
+                self._fail(build.key, build.still_wrong(chunk, ROUNDS_AT_MOST))
                 return
             before = build.cells.here_bytes
             build.cells.clear(proof.wrong)
@@ -374,13 +394,3 @@ class _Runner:
         for build in self._link.builds.values():
             self._link.queue.drop(build.key)
             build.close()
-
-
-def _still_wrong(build: ActiveBuild, chunk: int, rounds: int) -> PermanentError:
-    offset, length = build.geometry.chunk_offsets[chunk], build.geometry.chunk_lengths[chunk]
-    source = build.segments.pieces(offset, 1)[0].source
-    return SourceChanged(
-        source,
-        f"gives other bytes each time for chunk {chunk} (bytes {offset:,} to {offset + length:,} of the build); "
-        f"{rounds} repairs did not help",
-    )

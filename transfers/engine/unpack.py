@@ -9,13 +9,15 @@ is kept aside as `<name>.1`, `<name>.2`, … and never written to. Rules for con
 * hard links only to regular files of the folder; devices, pipes and other kinds are left out and named;
 * setuid, setgid and sticky bits are dropped and named; owners are not restored.
 
-A stopped or killed attempt leaves only its temporary folder, which the next one removes.
+Each attempt fills a temporary folder of its own. One that was killed leaves it, and the next attempt of the same act
+removes it: whoever still wrote there (a worker that was away too long) then finds nothing to write to or to publish.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -66,12 +68,14 @@ def unpack_file(
     target: Path,
     expected: Mapping[bytes, bytes],
     *,
+    act: str = "only",
     window_limit_bytes: int = WINDOW_CAP_BYTES,
     watch: Watch | None = None,
 ) -> Unpacked:
     """Unpack one landed archive into the folder `target`; content that holds no tar becomes one file in it.
 
-    `expected`: digests of files by member name. Raises ContentError, LandingError, UnpackDiffers, Stopped.
+    `expected`: digests of files by member name. `act` names the act of which this is an attempt.
+    Raises ContentError, LandingError, UnpackDiffers, Stopped.
     """
 
     def fill(filling: Filling) -> None:
@@ -82,10 +86,12 @@ def unpack_file(
                 about = source.stat()
                 filling.from_stream(single_name(source, compression), stream, about.st_mode, about.st_mtime_ns)
 
-    return _unpack(target, expected, fill, watch or Watch())
+    return _unpack(target, expected, fill, watch or Watch(), act)
 
 
-def unpack_files(source: Path, target: Path, members: Iterable[Member], *, watch: Watch | None = None) -> Unpacked:
+def unpack_files(
+    source: Path, target: Path, members: Iterable[Member], *, act: str = "only", watch: Watch | None = None
+) -> Unpacked:
     """Make a usable folder from a *files* build: a copy of each file, with the list's folders, links, modes and times.
 
     Raises LandingError, UnpackDiffers, Stopped.
@@ -97,14 +103,18 @@ def unpack_files(source: Path, target: Path, members: Iterable[Member], *, watch
             filling.from_list(listed, landed)
 
     expected = {member.name: member.sha256 for member in listed if member.kind == "file" and member.sha256 is not None}
-    return _unpack(target, expected, fill, watch or Watch())
+    return _unpack(target, expected, fill, watch or Watch(), act)
 
 
-def _unpack(target: Path, expected: Mapping[bytes, bytes], fill: Callable[[Filling], None], watch: Watch) -> Unpacked:
-    temporary = target.with_name(f".{target.name}.unpacking")
+def _unpack(
+    target: Path, expected: Mapping[bytes, bytes], fill: Callable[[Filling], None], watch: Watch, act: str
+) -> Unpacked:
+    beginning = f".{target.name}.unpacking-{act}-"
+    temporary = target.with_name(beginning + secrets.token_hex(4))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        _remove(temporary)
+        for left in [path for path in target.parent.iterdir() if path.name.startswith(beginning)]:
+            _remove(left)
         temporary.mkdir(0o755)
         try:
             with Tree(temporary) as tree:
@@ -114,6 +124,8 @@ def _unpack(target: Path, expected: Mapping[bytes, bytes], fill: Callable[[Filli
                 os.sync()  # once for all files; a sync of each would cost milliseconds a file
                 checked = _check(filling, expected)
                 filling.finish_folders()
+            if watch.stop():
+                raise Stopped
         except BaseException:
             _remove(temporary)
             raise

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from calculet.leases.services import Held, LeaseTaken, lease_acquire, lease_hold, lease_release, lease_request_stop
 from inventory.connect import open_remote
@@ -58,6 +59,19 @@ def _run(host: Host, held: Held) -> LinkSummary | None:
     except RemoteError as error:
         log.warning("The link of %s ended: %s", host, error)
         _note_end(host, held, str(error))
+        return None
+    except DatabaseError:
+        raise  # nothing can be told where it could be read; the next tick begins again
+    except Exception:
+        log.exception("The link of %s ended by a fault of the program.", host)
+        _note_end(
+            host,
+            held,
+            _(
+                "The link ended by a fault of this program; the log of the worker has it. What came is kept, and the "
+                "link is begun again."
+            ),
+        )
         return None
     _note_end(host, held, "")
     return summary

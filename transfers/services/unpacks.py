@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from django.core.exceptions import ValidationError
-from django.db import IntegrityError, transaction
+from django.db import DatabaseError, IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -24,6 +25,7 @@ from transfers.services.turns import Heart
 from transfers.services.verification import landed_path
 
 REMARKS_KEPT = 200
+log = logging.getLogger(__name__)
 
 
 def unpack_lease_name(unpack_id: int) -> str:
@@ -76,10 +78,23 @@ def _run(unpack: Unpack, held: Held) -> None:
         with Heart(held) as heart:
             done = _unpack(unpack, Watch(stop=heart))
     except (ContentError, LandingError, UnpackDiffers) as error:
-        with transaction.atomic():
-            lease_hold(held)
-            detail = {"why": str(error)}
-            advance(unpack, UnpackState.FAILED, act="unpack.fail", actor=SYSTEM, detail=detail, problem=str(error))
+        _fail(unpack, held, str(error))
+        return
+    except (LeaseTaken, Stopped):
+        raise
+    except DatabaseError:
+        log.exception("unpack %s was cut off by the database; it is taken up again", unpack.pk)
+        return
+    except Exception:
+        log.exception("unpack %s failed by a fault of the program", unpack.pk)
+        _fail(
+            unpack,
+            held,
+            _(
+                "Unpacking ended by a fault of this program; the log of the worker has it. The pack is untouched and "
+                "nothing was published. Ask for it again; if it fails again, hand the log to whoever runs this program."
+            ),
+        )
         return
     remarks = [f"{escape(one.name)}: {one.what}, {one.detail}" for one in done.remarks[:REMARKS_KEPT]]
     with transaction.atomic():
@@ -97,12 +112,19 @@ def _run(unpack: Unpack, held: Held) -> None:
         )
 
 
+def _fail(unpack: Unpack, held: Held, sentence: str) -> None:
+    with transaction.atomic():
+        lease_hold(held)
+        detail = {"why": sentence}
+        advance(unpack, UnpackState.FAILED, act="unpack.fail", actor=SYSTEM, detail=detail, problem=sentence)
+
+
 def _unpack(unpack: Unpack, watch: Watch) -> Unpacked:
     build = unpack.build
-    target = Path(build.landing.path) / unpack.folder
+    target, act = Path(build.landing.path) / unpack.folder, str(unpack.pk)
     members = list(list_members(build.member_list or build.entry_list))
     need_room(target.parent, sum(member.size_bytes for member in members))
     if build.mode == Mode.FILES:
-        return unpack_files(landed_path(build), target, members, watch=watch)
+        return unpack_files(landed_path(build), target, members, act=act, watch=watch)
     expected = {one.name: one.sha256 for one in members if one.kind == "file" and one.sha256 is not None}
-    return unpack_file(landed_path(build), target, expected, watch=watch)
+    return unpack_file(landed_path(build), target, expected, act=act, watch=watch)
