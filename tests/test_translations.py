@@ -21,6 +21,7 @@ from django.utils.translation.template import templatize
 
 from calculet.pages.words import WORDS
 from calculet.people.models import Person
+from calculet.people.roles import Role
 from tests.test_architecture import PRODUCT, ROOT, TEMPLATES, name_of, tree_of
 from transfers.engine.types import CheckLevel, Outcome
 
@@ -125,11 +126,11 @@ def test_the_compiled_catalog_holds_what_the_written_one_says(catalog: Catalog) 
 
 
 def labels() -> Iterator[str]:
-    """Labels of every choice of the models, and what checks are called."""
+    """Labels of every choice of the models, and what checks and roles are called."""
     for choices in models.TextChoices.__subclasses__():
         if choices.__module__.split(".")[0] in ("calculet", "inventory", "transfers"):
             yield from choices.labels
-    enums: tuple[type[StrEnum], ...] = (CheckLevel, Outcome)
+    enums: tuple[type[StrEnum], ...] = (CheckLevel, Outcome, Role)
     yield from (str(member) for enum in enums for member in enum)
 
 

@@ -10,6 +10,13 @@ from django.utils.translation import gettext_noop as _
 
 WORDS: frozenset[str] = frozenset(
     {
+        # Roles.
+        _("viewer"),
+        _("planner"),
+        _("operator"),
+        _("approver"),
+        _("auditor"),
+        _("admin"),
         # States of builds, revisions, proposals, scans and unpacks.
         _("approved"),
         _("cancelled"),

@@ -188,7 +188,7 @@ def _warnings(item: Item, sorting: _Sorted) -> Iterator[str]:
             "%(count)s entry of the kind “%(kind)s” cannot be packed and is left out.",
             "%(count)s entries of the kind “%(kind)s” cannot be packed and are left out.",
             count,
-        ) % {"count": count, "kind": Entry.Kind(kind).label}
+        ) % {"count": count, "kind": _(Entry.Kind(kind).label)}
 
 
 def _overlaps(item: Item, members: Sequence[Member]) -> Iterator[str]:

@@ -75,4 +75,4 @@ def map_words(drawn: ChunkMap) -> str:
         MISSING: _("%(count)s missing"),
     }
     told = [words % {"count": f"{counts[state]:,}"} for state, words in rest.items() if counts[state]]
-    return "; ".join([whole, *told]) + "."
+    return _("; ").join([whole, *told]) + _(".")
