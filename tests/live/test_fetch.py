@@ -7,6 +7,8 @@ import os
 import pwd
 import random
 import signal
+import socket
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,14 +17,17 @@ import pytest
 
 from tests.engine.books import MIB, noise
 from tests.live.fetching import Ended, Fetching, slow_dd
+from tests.parts import need
 from tests.sshd import Sshd
 
 pytestmark = pytest.mark.live
 
 
 @pytest.fixture
-def fetching(sshd: Sshd, tmp_path: Path) -> Fetching:
-    return Fetching(sshd, tmp_path)
+def fetching(sshd: Sshd, tmp_path: Path) -> Iterator[Fetching]:
+    started = Fetching(sshd, tmp_path)
+    yield started
+    started.end()
 
 
 @pytest.fixture
@@ -109,11 +114,61 @@ def test_without_json_a_checksum_line_is_printed(fetching_here: Fetching, tmp_pa
 
 
 def test_a_second_run_compares_digests_and_fetches_nothing(fetching_here: Fetching, tmp_path: Path) -> None:
-    source = _source(tmp_path, noise(MIB))
+    source = _source(tmp_path, noise(MIB), b":smile: [red]x[bold]")
     assert fetching_here.run(fetching_here.place(source)).status == 0
     ended = fetching_here.run(fetching_here.place(source))
     assert ended.status == 0 and "its SHA-256 is the source's. Nothing was fetched" in ended.errors
+    assert "/:smile: [red]x[bold]”" in ended.errors
     assert ended.figures["verified"] is True and ended.figures["refetched_bytes"] == 0
+
+
+def test_an_address_of_ip_version_six_stands_in_brackets(
+    make_sshd: Callable[..., Sshd], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = make_sshd(config=["ListenAddress ::1"])
+    known_hosts = server.known_hosts_path.read_text().replace("[127.0.0.1]", "[::1]")
+    server.known_hosts_path.write_text(known_hosts)
+    fetching = Fetching(server, tmp_path, capsys=capsys)
+    ended = fetching.run(f"{server.username}@[::1]:{_source(tmp_path, b'abc')}")
+    assert ended.status == 0, ended.errors
+    assert (fetching.landing / "model.tar").read_bytes() == b"abc"
+
+
+def test_the_agents_key_serves_without_a_key_option(
+    fetching_here: Fetching, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need("ssh-agent", "ssh-add")
+    server, address = fetching_here.server, tmp_path / "agent"
+    agent = subprocess.Popen(["ssh-agent", "-D", "-a", str(address)], stdout=subprocess.DEVNULL)
+    try:
+        _wait_for(address.exists)
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(address))
+        monkeypatch.setenv("HOME", str(tmp_path))
+        subprocess.run(["ssh-add", "-q", str(server.key_path)], check=True, timeout=10)
+        options = ["--port", str(server.port), "--known-hosts", str(server.known_hosts_path)]
+        ended = fetching_here.run(fetching_here.place(_source(tmp_path, b"abc")), *options, usual=False)
+        assert ended.status == 0, ended.errors
+    finally:
+        agent.kill()
+        agent.wait()
+
+
+def test_an_interrupt_while_signing_in_ends_at_once(fetching: Fetching, tmp_path: Path) -> None:
+    with socket.socket() as silent:  # takes connections and never says a word
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        port = silent.getsockname()[1]
+        known = fetching.server.known_hosts_path.read_text().replace(str(fetching.server.port), str(port))
+        (tmp_path / "known").write_text(known)
+        process = fetching.start(fetching.place("/x"), "--port", str(port), "--known-hosts", str(tmp_path / "known"))
+        silent.settimeout(20)
+        connection = silent.accept()[0]
+        begun = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=20)
+        connection.close()
+    assert time.monotonic() - begun < 4.0
+    assert process.returncode == 130 and not out and errors.startswith("Stopped. Nothing had arrived")
 
 
 @pytest.mark.parametrize("here", [b"x" * 100, None], ids=["another size", "the same size"])

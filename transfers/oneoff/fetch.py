@@ -138,9 +138,8 @@ class Fetch:
         folder = check_folder(request.folder)
         check_names(_spec(RemoteName(request.place.name), 0, folder, request.place.name))
         begun = self._clock.monotonic()
-        remote, path, identity = sign_in(request)
+        remote, path, identity = sign_in(request, self._adopt)
         self._chooser.note_sign_in(self._clock.monotonic() - begun)
-        self._remote = remote
         self._check_stop()
         self._total_bytes = identity.size_bytes
         spec = _spec(path, identity.size_bytes, folder, request.place.name)
@@ -165,6 +164,11 @@ class Fetch:
             sync_folder(folder)
             self._tell_end(path, last_look.result())
         return self._result(published, spec, found, was_here=False)
+
+    def _adopt(self, remote: Remote) -> None:
+        """From here on `stop` ends what waits for this host."""
+        self._remote = remote
+        self._check_stop()
 
     # -- fetching ----------------------------------------------------------------------------------------------
 

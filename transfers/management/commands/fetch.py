@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from argparse import ArgumentParser
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -14,7 +15,6 @@ from typing import Any, NoReturn
 from django.conf import settings
 from django.core.management.base import BaseCommand
 from rich.console import Console
-from rich.markup import escape as plain
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -55,16 +55,15 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="end with one line of JSON on standard output")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        notices = Console(stderr=True, soft_wrap=True, highlight=False)
-
-        def notice(sentence: str) -> None:
-            notices.print(plain(sentence))
-
+        # Names come from other machines: nothing in them is markup, and a line stays a line.
+        notices = Console(stderr=True, soft_wrap=True, highlight=False, markup=False, emoji=False)
         try:
-            fetch = Fetch(_request(options), SystemClock(), notice)
+            fetch = Fetch(_request(options), SystemClock(), notices.print)
             result = _run(fetch, notices, RemoteName.from_text(options["source"]))
         except FetchStopped as error:
             _end(notices, error, INTERRUPTED)
+        except KeyboardInterrupt:  # before or after the fetch itself
+            _end(notices, FetchStopped(0), INTERRUPTED)
         except (FetchRefused, ReadBackDiffers, LandingError, LedgerBusy, RemoteError) as error:
             _end(notices, error, FAILED)
         if options["json"]:
@@ -94,7 +93,7 @@ def _local(text: str) -> Path:
 
 
 def _end(notices: Console, error: Exception, status: int) -> NoReturn:
-    notices.print(plain(str(error)))
+    notices.print(str(error))
     sys.exit(status)
 
 
@@ -129,13 +128,14 @@ def _run(fetch: Fetch, notices: Console, name: RemoteName) -> FetchResult:
     if threading.current_thread() is threading.main_thread():
         former = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
     thread = threading.Thread(target=work, name="fetch", daemon=True)
-    thread.start()
     try:
+        thread.start()
         _watch(fetch, thread, notices, name)
     except KeyboardInterrupt:
         kept = fetch.progress().done_bytes
         fetch.stop()
-        thread.join(END_SECONDS)
+        with suppress(KeyboardInterrupt, RuntimeError):  # whoever insists does not wait; it may not have started
+            thread.join(END_SECONDS)
         if not outcome:
             raise FetchStopped(kept) from None
     finally:
@@ -150,7 +150,8 @@ def _run(fetch: Fetch, notices: Console, name: RemoteName) -> FetchResult:
 def _watch(fetch: Fetch, thread: threading.Thread, notices: Console, name: RemoteName) -> None:
     """Wait for the end; on a terminal, draw a bar meanwhile."""
     if not notices.is_terminal:
-        thread.join()
+        while thread.is_alive():
+            thread.join(0.25)  # without a limit, a signal that comes just before the wait would be seen only at its end
         return
     columns = (
         TextColumn("{task.description}", markup=False),
