@@ -186,6 +186,7 @@ NO_DATA_TIMEOUT_SECONDS = read_count("CALCULET_NO_DATA_TIMEOUT_SECONDS", 600)
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", _("English")), ("zh-hans", _("Simplified Chinese"))]
 LOCALE_PATHS = [BASE_DIR / "locale"]
+FORMAT_MODULE_PATH = "calculet.formats"
 USE_I18N = True
 USE_TZ = True
 TIME_ZONE = read_time_zone("CALCULET_TIME_ZONE", "UTC")  # for pages without JavaScript; rows are always UTC

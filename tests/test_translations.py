@@ -16,7 +16,9 @@ from babel.messages.catalog import Catalog, Message
 from babel.messages.mofile import read_mo
 from babel.messages.pofile import read_po
 from django.db import models
+from django.template import Context, Template
 from django.test import Client
+from django.utils.translation import override
 from django.utils.translation.template import templatize
 
 from calculet.pages.words import WORDS
@@ -204,3 +206,11 @@ def test_every_area_of_the_product_opens_in_chinese(ada: Person, signed_in: Call
         heading = re.search(r"<h1>(.*?)</h1>", answer.content.decode(), re.DOTALL)
         assert answer.status_code == 200, address
         assert heading is not None and CHINESE.search(heading[1]), address
+
+
+def test_figures_are_grouped_alike_in_both_languages() -> None:
+    shown = set()
+    for language in ("en", "zh-hans"):
+        with override(language):
+            shown.add(Template('{{ n|floatformat:"0g" }}').render(Context({"n": 1234567})))
+    assert shown == {"1,234,567"}

@@ -1,0 +1,1 @@
+"""Number formats by language, where they differ from Django's own."""
