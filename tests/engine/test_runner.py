@@ -20,6 +20,7 @@ from tests.engine.disks import small_disk
 from tests.fakes import MemoryRemote
 from tests.parts import find, need
 from tests.sshd import Sshd, busybox_folder, make_key
+from transfers.engine import runner
 from transfers.engine.geometry import build_of_files, build_of_one_file, build_of_parts, ledger_path
 from transfers.engine.landing import LandingFull, publish
 from transfers.engine.types import BuildSpec, Outcome
@@ -185,7 +186,10 @@ def test_lanes_that_are_cut_lose_no_complete_cell(remote: MemoryRemote, tmp_path
     assert summary.refetched_bytes <= 4 * 256 * 1024 + 8 * MIB
 
 
-def test_a_landing_that_fills_waits_and_goes_on_when_there_is_room(remote: MemoryRemote, tmp_path: Path) -> None:
+def test_a_landing_that_fills_waits_and_goes_on_when_there_is_room(
+    remote: MemoryRemote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "RETRY_SECONDS", 0.3)
     content = noise(4 * MIB)
     with small_disk(tmp_path / "disk", 6 * MIB) as disk:
         hog = disk / "hog"
@@ -202,7 +206,10 @@ def test_a_landing_that_fills_waits_and_goes_on_when_there_is_room(remote: Memor
         assert _landed(spec) == content
 
 
-def test_files_that_fill_the_disk_in_the_middle_go_on_when_there_is_room(remote: MemoryRemote, tmp_path: Path) -> None:
+def test_files_that_fill_the_disk_in_the_middle_go_on_when_there_is_room(
+    remote: MemoryRemote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "RETRY_SECONDS", 0.3)
     content = noise(4 * MIB)
     (tmp_path / "s").write_bytes(content)
     with small_disk(tmp_path / "disk", 12 * MIB) as disk:
@@ -348,7 +355,7 @@ def test_killed_connections_and_a_restarted_server_cost_little(slow_sshd: Sshd, 
 def test_a_server_that_is_away_for_a_while_is_told_and_waited_for(
     slow_sshd: Sshd, tmp_path: Path, source: Path
 ) -> None:
-    spec = one_file(tmp_path / "landing", source, noise(4 * MIB))
+    spec = one_file(tmp_path / "landing", source, noise(3 * MIB))
     remote = _remote(slow_sshd)
     books = Books([spec], lanes=2)
     with RunningLink(remote, books) as link:
@@ -476,7 +483,7 @@ def test_a_host_that_lets_us_in_and_never_brings_a_byte_is_given_up(tmp_path: Pa
 def test_many_small_files_come_in_one_chunk_over_one_lane(ssh_remote: SshRemote, tmp_path: Path) -> None:
     folder = tmp_path / "many"
     folder.mkdir()
-    contents = {b"f%04d" % number: noise(number % 7000, number) for number in range(400)}
+    contents = {b"f%04d" % number: noise(number % 7000, number) for number in range(150)}
     files = []
     for name, content in contents.items():
         path = bytes(folder) + b"/" + name
