@@ -21,6 +21,7 @@ from tests.hosts import host_make, resource_make
 from tests.sshd import Sshd
 from tests.transfers import jobs
 from transfers.evidence.reports import report_write
+from transfers.ledger import RowLedger
 from transfers.models import Build, BuildState, Report, UnpackState
 from transfers.selectors.specs import build_folder
 from transfers.services import links, reports, unpacks
@@ -147,13 +148,13 @@ def test_a_link_that_ends_by_a_fault_is_told_and_pauses(
 def test_a_build_that_is_replaced_as_its_last_byte_comes_does_not_end_the_link(
     packed: Build, host: Host, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    received = links.RowLedger.record_received
+    received = RowLedger.record_received
 
-    def replaced_first(ledger: links.RowLedger, key: str) -> None:
+    def replaced_first(ledger: RowLedger, key: str) -> None:
         Build.objects.filter(pk=packed.pk).update(state=BuildState.REPLACED)
         received(ledger, key)
 
-    monkeypatch.setattr(links.RowLedger, "record_received", replaced_first)
+    monkeypatch.setattr(RowLedger, "record_received", replaced_first)
     summary = link_run(host.pk)
     assert summary is not None
     host.refresh_from_db()
