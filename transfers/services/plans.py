@@ -168,9 +168,12 @@ def item_remove(*, item: Item, actor: Actor) -> None:
 def item_preview(*, item: Item, actor: Actor) -> Preview:
     """Evaluate an item's rules on the scan and keep the explicit list with it. Raises NotAllowed, ValidationError."""
     require(actor.user, Act.PLAN_EDIT)
+    evaluated = _content(item)
     members, preview = item_evaluate(item)
     with transaction.atomic():
         _need_draft(item.revision)
+        if evaluated != _content(Item.objects.filter(pk=item.pk).first()):
+            raise ValidationError(_changed_meanwhile(item.pack))
         item.entry_list = entry_list_store(members)
         item.excluded_count, item.excluded_bytes = preview.excluded_count, preview.excluded_bytes
         item.warnings = list(preview.warnings)
@@ -178,6 +181,21 @@ def item_preview(*, item: Item, actor: Actor) -> Preview:
         detail = {"list": item.entry_list.digest, "entries": preview.entry_count, "bytes": preview.total_bytes}
         audit.record(act="plan.preview", actor=actor, subject=item, host=item.revision.plan.host, detail=detail)
     return preview
+
+
+def _content(item: Item | None) -> tuple[object, ...]:
+    """What a list is made from; nothing when the item is gone."""
+    if item is None:
+        return ()
+    resources = sorted(item.resources.values_list("pk", flat=True))
+    return item.mode, item.include_rules, item.exclude_rules, resources
+
+
+def _changed_meanwhile(pack: Pack) -> str:
+    return _(
+        "Somebody changed pack “%(pack)s” of this draft at the same moment. Nothing was kept of this; look at the "
+        "draft as it is now, and do it again."
+    ) % {"pack": pack.name}
 
 
 def revision_digest(revision: Revision) -> str:
@@ -214,6 +232,9 @@ def revision_propose(*, revision: Revision, actor: Actor, note: str = "") -> Rev
         item_preview(item=item, actor=actor)
     with transaction.atomic():
         _need_draft(revision)
+        unlisted = revision.items.filter(entry_list=None).select_related("pack").first()
+        if unlisted is not None:
+            raise ValidationError(_changed_meanwhile(unlisted.pack))
         digest = revision_digest(revision)
         advance(
             revision,

@@ -70,6 +70,10 @@ class BuildTurn:
     held: Held
     heart: Heart
 
+    def keep(self) -> None:
+        """Before anything on the disk changes its name: see that the lease is still ours. Raises LeaseTaken."""
+        lease_beat(self.held)
+
     def fail(self, sentence: str) -> None:
         """The build can't go on until a person acts. Raises LeaseTaken."""
         with transaction.atomic():

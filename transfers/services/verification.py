@@ -60,6 +60,7 @@ def _verify(turn: BuildTurn) -> None:
     build, spec = turn.build, build_spec(turn.build)
     landed = _is_landed(spec)
     found = read_back(spec, _expected(build), SystemClock(), landed=landed, stop=turn.heart)
+    turn.keep()
     if not found.is_good:
         _send_back(turn, spec, found)
         return
