@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, cast
 
 from django.db import models, transaction
+from django.utils.translation import gettext as _
 
 from calculet.actors import SYSTEM, Actor
 from calculet.audit import services as audit
@@ -39,15 +40,29 @@ class StateConflict(Exception):
     found: str
 
     def __str__(self) -> str:
-        now = f"it is “{self.found}” now" if self.found else "it is not there any more"
+        words = {"subject": self.subject, "wanted": _(self.wanted), "found": _(self.found) if self.found else ""}
         if self.found == self.expected:
             return (
-                f"{self.subject} is “{self.found}”, and from there it cannot become “{self.wanted}”. Nothing was "
-                "changed. Look at the page again for what can be done now."
+                _(
+                    "%(subject)s is “%(found)s”, and from there it cannot become “%(wanted)s”. Nothing was changed. "
+                    "Look at the page again for what can be done now."
+                )
+                % words
+            )
+        if self.found:
+            return (
+                _(
+                    "%(subject)s could not become “%(wanted)s”: somebody or something else was faster, and it is "
+                    "“%(found)s” now. Nothing was changed. Look at the page again."
+                )
+                % words
             )
         return (
-            f"{self.subject} could not become “{self.wanted}”: somebody or something else was faster, and {now}. "
-            "Nothing was changed. Look at the page again."
+            _(
+                "%(subject)s could not become “%(wanted)s”: somebody or something else was faster, and it is not there "
+                "any more. Nothing was changed. Look at the page again."
+            )
+            % words
         )
 
 

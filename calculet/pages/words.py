@@ -40,6 +40,10 @@ WORDS: frozenset[str] = frozenset(
         _("superseded"),
         _("verified"),
         _("withdrawn"),
+        _("needs_decision"),  # as the sentence about a change that came too late names it
+        # What has a name that may be taken.
+        _("host"),
+        _("resource of this host"),
         # Kinds of resources, entries, channels and links.
         _("archive"),
         _("container image"),

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from django.core.exceptions import PermissionDenied
+from django.utils.translation import gettext as _
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
@@ -96,12 +97,12 @@ class NotAllowed(PermissionDenied):
     act: Act
 
     def __str__(self) -> str:
-        roles = " or ".join(sorted(ACTS[self.act]))
-        who = f"“{self.who}”" if self.who else "Nobody in particular"
-        return (
-            f"{who} may not do this ({self.act}): it needs the role {roles}. Nothing was changed. Ask an admin for the "
+        roles = _(" or ").join(_(role) for role in sorted(ACTS[self.act]))
+        who = f"“{self.who}”" if self.who else _("Nobody in particular")
+        return _(
+            "%(who)s may not do this (%(act)s): it needs the role %(roles)s. Nothing was changed. Ask an admin for the "
             "role, or somebody who has it to do it."
-        )
+        ) % {"who": who, "act": self.act, "roles": roles}
 
 
 def roles_of(user: AbstractBaseUser | AnonymousUser | None) -> frozenset[Role]:

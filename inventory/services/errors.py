@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from django.utils.translation import gettext as _
+
 
 class InventoryError(Exception):
     """An act was refused. `str()` is the sentence to show."""
@@ -35,7 +37,10 @@ class NameTaken(InventoryError):
     name: str
 
     def __str__(self) -> str:
-        return f"There is a {self.what} called “{self.name}” already. Nothing was changed. Choose another name."
+        return _("There is a %(what)s called “%(name)s” already. Nothing was changed. Choose another name.") % {
+            "what": _(self.what),
+            "name": self.name,
+        }
 
 
 @dataclass(eq=False)
@@ -44,10 +49,10 @@ class FingerprintDiffers(InventoryError):
     found: str
 
     def __str__(self) -> str:
-        return (
-            f"The fingerprint to pin is {self.wanted}, but the key's is {self.found}. Nothing was pinned. Ask whoever "
-            "runs the host which one is right: somebody may stand in between."
-        )
+        return _(
+            "The fingerprint to pin is %(wanted)s, but the key's is %(found)s. Nothing was pinned. Ask whoever runs "
+            "the host which one is right: somebody may stand in between."
+        ) % {"wanted": self.wanted, "found": self.found}
 
 
 @dataclass(eq=False)
@@ -55,10 +60,10 @@ class PathAbsent(InventoryError):
     name: str
 
     def __str__(self) -> str:
-        return (
-            f"“{self.name}” has no path on the host, so there is nothing to scan. Nothing was changed. Give it a path, "
-            "or scan the resources that it is made of."
-        )
+        return _(
+            "“%(name)s” has no path on the host, so there is nothing to scan. Nothing was changed. Give it a path, or "
+            "scan the resources that it is made of."
+        ) % {"name": self.name}
 
 
 @dataclass(eq=False)
@@ -67,7 +72,10 @@ class ApprovalRefused(InventoryError):
     reason: str
 
     def __str__(self) -> str:
-        return f"The proposal “{self.title}” was not decided: {self.reason} Nothing was changed."
+        return _("The proposal “%(title)s” was not decided: %(reason)s Nothing was changed.") % {
+            "title": self.title,
+            "reason": self.reason,
+        }
 
 
 @dataclass(eq=False)
@@ -76,4 +84,7 @@ class ProposalStale(InventoryError):
     reason: str
 
     def __str__(self) -> str:
-        return f"The proposal “{self.title}” no longer fits: {self.reason} Nothing was changed."
+        return _("The proposal “%(title)s” no longer fits: %(reason)s Nothing was changed.") % {
+            "title": self.title,
+            "reason": self.reason,
+        }

@@ -10,6 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from calculet.audit.services import record
 from calculet.leases.services import Held, LeaseTaken, lease_acquire, lease_hold, lease_release
@@ -243,33 +244,46 @@ def _refuse_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise ValueWrong(
             "name",
-            f"“{name}” cannot be a host's name. Nothing was changed. Use up to 63 letters, digits, “-” and “_”, and "
-            "begin with a letter or a digit: folders at home are named after it.",
+            _(
+                "“%(name)s” cannot be a host's name. Nothing was changed. Use up to 63 letters, digits, “-” and “_”, "
+                "and begin with a letter or a digit: folders at home are named after it."
+            )
+            % {"name": name},
         )
 
 
 def _refuse_host_values(staging: RemoteName, lanes: int, no_data_timeout_seconds: int) -> None:
     refuse_unsafe_staging(staging)
     if not 1 <= lanes <= 256:
-        raise ValueWrong("lanes", f"{lanes} lanes cannot be had. Nothing was changed. Choose between 1 and 256.")
+        raise ValueWrong(
+            "lanes",
+            _("%(count)s lanes cannot be had. Nothing was changed. Choose between 1 and 256.") % {"count": lanes},
+        )
     if not 10 <= no_data_timeout_seconds <= 86_400:
         raise ValueWrong(
             "no_data_timeout_seconds",
-            f"{no_data_timeout_seconds} seconds cannot be the no-data timeout. Nothing was changed. Choose between 10 "
-            "and 86,400.",
+            _("%(count)s seconds cannot be the no-data timeout. Nothing was changed. Choose between 10 and 86,400.")
+            % {"count": no_data_timeout_seconds},
         )
 
 
 def _refuse_channel_values(address: str, port: int, username: str, key_name: str) -> None:
     if len(address) > 255 or not _ONE_WORD.fullmatch(address):
         raise ValueWrong(
-            "address", f"“{address}” is no address. Nothing was changed. Give a host's name or its IP address."
+            "address",
+            _("“%(address)s” is no address. Nothing was changed. Give a host's name or its IP address.")
+            % {"address": address},
         )
     if not 1 <= port <= 65535:
-        raise ValueWrong("port", f"{port} is no port. Nothing was changed. Choose between 1 and 65535; SSH's is 22.")
+        raise ValueWrong(
+            "port",
+            _("%(port)s is no port. Nothing was changed. Choose between 1 and 65535; SSH's is 22.") % {"port": port},
+        )
     if len(username) > 64 or not _ONE_WORD.fullmatch(username):
         raise ValueWrong(
-            "username", f"“{username}” is no account's name. Nothing was changed. Give the user to sign in as."
+            "username",
+            _("“%(name)s” is no account's name. Nothing was changed. Give the user to sign in as.")
+            % {"name": username},
         )
     if key_name:
         load_key_file(allowed_key_path(settings.KEY_DIR, key_name))

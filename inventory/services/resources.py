@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
 
 from calculet.audit.services import record
 from calculet.lifecycle import Actor
@@ -113,7 +114,7 @@ def name_of(path: RemoteName | str) -> RemoteName:
     try:
         return RemoteName.from_text(path) if isinstance(path, str) else path
     except ValueError as error:
-        raise ValueWrong("path", f"{error} Nothing was changed.") from error
+        raise ValueWrong("path", _("%(error)s Nothing was changed.") % {"error": error}) from error
 
 
 def next_position(host: Host, tier: Tier | None) -> int:
@@ -149,24 +150,34 @@ def _refuse_values(
     name: str, path: RemoteName, kind: str, size_bytes: int | None, size_basis: str, *, may_be_exact: bool = False
 ) -> None:
     if not name.strip() or len(name) > 120 or not name.isprintable():
-        raise ValueWrong("name", "A resource needs a name of up to 120 characters on one line. Nothing was changed.")
+        raise ValueWrong("name", _("A resource needs a name of up to 120 characters on one line. Nothing was changed."))
     if path.raw and not path.is_canonical:
         raise ValueWrong(
             "path",
-            f"“{path}” is not a plain absolute path. Nothing was changed. Begin with “/”, without “.”, “..”, “//” or a "
-            "slash at its end; leave it empty for what has no one place.",
+            _(
+                "“%(path)s” is not a plain absolute path. Nothing was changed. Begin with “/”, without “.”, “..”, “//” "
+                "or a slash at its end; leave it empty for what has no one place."
+            )
+            % {"path": path},
         )
     if kind not in ResourceKind.values:
-        raise ValueWrong("kind", f"“{kind}” is no kind of resource. Nothing was changed. Choose one of the list.")
+        raise ValueWrong(
+            "kind",
+            _("“%(kind)s” is no kind of resource. Nothing was changed. Choose one of the list.") % {"kind": kind},
+        )
     if size_basis == SizeBasis.EXACT and not may_be_exact:
         raise ValueWrong(
-            "size_basis", "Only a scan makes a size exact. Nothing was changed. Say declared or about, or scan it."
+            "size_basis", _("Only a scan makes a size exact. Nothing was changed. Say declared or about, or scan it.")
         )
     if (size_bytes is None) != (size_basis == SizeBasis.UNKNOWN):
         raise ValueWrong(
             "size_basis",
-            "A size needs its basis, and a basis a size. Nothing was changed. Say whether the bytes are declared or "
-            "about, or leave both out.",
+            _(
+                "A size needs its basis, and a basis a size. Nothing was changed. Say whether the bytes are declared "
+                "or about, or leave both out."
+            ),
         )
     if size_bytes is not None and not 0 <= size_bytes <= SIZE_LIMIT_BYTES:
-        raise ValueWrong("size_bytes", f"{size_bytes} is no number of bytes. Nothing was changed.")
+        raise ValueWrong(
+            "size_bytes", _("%(count)s is no number of bytes. Nothing was changed.") % {"count": size_bytes}
+        )

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from calculet.audit.chain import canonical_json
 from calculet.lifecycle import Actor, StateConflict, advance
@@ -85,14 +86,14 @@ def proposal_withdraw(*, proposal: Proposal, actor: Actor, note: str = "") -> No
     """Take one's own proposal back. Raises NotAllowed, ApprovalRefused (another's), StateConflict."""
     require(actor.user, Act.TIER_EDIT)
     if actor.user is None or proposal.author_id != actor.user.pk:
-        raise ApprovalRefused(proposal.title, "only its author can withdraw it.")
+        raise ApprovalRefused(proposal.title, _("only its author can withdraw it."))
     with transaction.atomic():
         _decide(proposal, ProposalState.WITHDRAWN, "proposal.withdrawn", actor, note)
 
 
 def _refuse_author(proposal: Proposal, actor: Actor) -> None:
     if actor.user is None or proposal.author_id == actor.user.pk:
-        raise ApprovalRefused(proposal.title, "whoever made it cannot decide it. Ask another approver.")
+        raise ApprovalRefused(proposal.title, _("whoever made it cannot decide it. Ask another approver."))
 
 
 def _held(proposal: Proposal, digest: str) -> Proposal:
@@ -101,7 +102,7 @@ def _held(proposal: Proposal, digest: str) -> Proposal:
     if held.state != ProposalState.PROPOSED:
         raise StateConflict(str(held), ProposalState.PROPOSED, "decided", held.state)
     if digest != held.digest or changes_digest(held.host, held.changes) != held.digest:
-        raise ProposalStale(held.title, "its content is not the one that was looked at. Look at the page again.")
+        raise ProposalStale(held.title, _("its content is not the one that was looked at. Look at the page again."))
     return held
 
 
@@ -125,16 +126,25 @@ def _apply(proposal: Proposal, change: Change) -> None:
     name, field = str(change["resource"]), str(change["field"])
     row = Resource.objects.select_for_update(of=("self",)).filter(host=proposal.host, name=name).first()
     if row is None:
-        raise ProposalStale(proposal.title, f"“{name}” is not there any more. Decline it and load the file again.")
+        raise ProposalStale(
+            proposal.title,
+            _("“%(name)s” is not there any more. Decline it and load the file again.") % {"name": name},
+        )
     if resource_values(row)[field] != change["from"]:
         raise ProposalStale(
             proposal.title,
-            f"the {field} of “{name}” was changed since the proposal was made. Decline it and load the file again.",
+            _(
+                "the %(field)s of “%(name)s” was changed since the proposal was made. Decline it and load the file "
+                "again."
+            )
+            % {"field": _(field), "name": name},
         )
     try:
         fields = resource_fields({field: change["to"]})
     except Tier.DoesNotExist as error:
-        raise ProposalStale(proposal.title, f"there is no tier {change['to']}. Decline it.") from error
+        raise ProposalStale(
+            proposal.title, _("there is no tier %(tier)s. Decline it.") % {"tier": change["to"]}
+        ) from error
     if field == "path" and row.size_basis == SizeBasis.EXACT:
         fields |= {"size_bytes": None, "size_basis": SizeBasis.UNKNOWN}  # it was measured at the other path
     Resource.objects.filter(pk=row.pk).update(**fields)
@@ -146,6 +156,7 @@ def _apply_to_tier(proposal: Proposal, change: Change) -> None:
     if tier is None or getattr(tier, field) != change["from"]:
         raise ProposalStale(
             proposal.title,
-            f"tier {change['tier']} was changed since the proposal was made. Decline it and load the file again.",
+            _("tier %(tier)s was changed since the proposal was made. Decline it and load the file again.")
+            % {"tier": change["tier"]},
         )
     Tier.objects.filter(pk=tier.pk).update(**{field: change["to"]})
