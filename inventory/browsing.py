@@ -141,8 +141,10 @@ def _rows(scan: Scan, found: list[tuple[Entry, int]]) -> list[FolderRow]:
     rows, left = [], SUMMED_ENTRIES
     for entry, end in found:
         below = end - entry.position - 1
-        total = _bytes_inside(scan, entry, end) if below <= left else None
-        left -= below if total is not None else 0
+        total = entry.bytes_below
+        if total is None and below <= left:
+            total = _bytes_inside(scan, entry, end)
+            left -= below
         name = entry.name.raw
         rows.append(FolderRow(entry, escape(name.rpartition(b"/")[2]), folder_key(name), below, total))
     return rows
@@ -162,7 +164,9 @@ def _crumbs(name: bytes) -> list[Crumb]:
 
 
 def _end_of(scan: Scan, folder: Entry, last: int, window: dict[int, Entry] | None = None) -> int:
-    """The first position behind a folder's content, looking in doubling steps and then by halving."""
+    """The first position behind a folder's content: as measured, else by doubling steps and then halving."""
+    if folder.entries_below is not None:
+        return folder.position + folder.entries_below + 1
     known, step = folder.position, 1
     while known + step <= last and _is_inside(scan, folder, known + step, window):
         known, step = known + step, step * 2

@@ -9,6 +9,7 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from inventory.manifests.formats import READABLE
 from inventory.manifests.sizes import format_size, parse_size
 from inventory.models import Host, Resource, ResourceKind, SizeBasis, Tier
 from inventory.remote.names import RemoteName, unescape
@@ -184,6 +185,34 @@ class ResourceForm(forms.Form):
         names = ("name", "path", "kind", "tier", "position", "size_bytes", "size_basis", "value", "recommendation")
         initial = {name: getattr(resource, name) for name in names}
         return cls(data, initial=initial, is_measured=resource.size_basis == SizeBasis.EXACT)
+
+
+class ListForm(forms.Form):
+    """A list that somebody has, and what it is a list of."""
+
+    file = forms.FileField(
+        label=gettext_lazy("List"),
+        help_text=gettext_lazy("Up to 64 MiB. Nothing is made before you have seen what it says."),
+    )
+    format_name = forms.ChoiceField(label=gettext_lazy("Format"), required=False)
+    resource_name = forms.CharField(
+        label=gettext_lazy("Resource"),
+        max_length=120,
+        help_text=gettext_lazy("What it is a list of: a resource of this host, or the name of a new one."),
+        widget=forms.TextInput(attrs={**_PLAIN, "list": "resource-names"}),
+    )
+    root = RemoteNameFormField(
+        label=gettext_lazy("Folder"),
+        required=False,
+        help_text=gettext_lazy(
+            "Which folder on the host the names lie below. Empty for a resource that is there: its path."
+        ),
+    )
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        chosen: Any = self.fields["format_name"]
+        chosen.choices = [("", _("as it looks")), *((one.name, one.words) for one in READABLE)]
 
 
 class NoteForm(forms.Form):

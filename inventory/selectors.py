@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -12,7 +12,22 @@ from django.utils import timezone
 
 from calculet.leases.models import Lease
 from calculet.leases.services import LEASE_SILENCE_SECONDS
-from inventory.models import Entry, Host, HostKey, Proposal, ProposalState, Resource, Scan, ScanState, SizeBasis, Tier
+from inventory.drift import Seen
+from inventory.manifests.lists import ListedEntry
+from inventory.models import (
+    Entry,
+    Host,
+    HostKey,
+    ImportedList,
+    ListState,
+    Proposal,
+    ProposalState,
+    Resource,
+    Scan,
+    ScanState,
+    SizeBasis,
+    Tier,
+)
 
 UNDER_WAY = (ScanState.QUEUED, ScanState.RUNNING)
 KEY_FILES_AT_MOST = 200
@@ -27,6 +42,40 @@ def latest_scan(resource: Resource) -> Scan | None:
 def scan_entries(scan: Scan) -> QuerySet[Entry]:
     """A scan's entries in the order of their names, part by part: a folder's content follows it directly."""
     return scan.entries.order_by("position")
+
+
+def entries_seen(scan: Scan) -> Iterator[Seen]:
+    """A scan's entries in order, as comparisons want them, in flat memory."""
+    columns = ("name", "kind", "size_bytes", "mtime_ns", "ctime_ns", "sha256", "link_target")
+    rows = scan_entries(scan).values_list(*columns).iterator(chunk_size=2000)
+    is_ours = scan.state != ScanState.IMPORTED  # a list does not say when an inode was written, nor 0 for a time
+    for name, kind, size, mtime, ctime, sha256, target in rows:
+        digest = None if sha256 is None else bytes(sha256)
+        since = (mtime, ctime) if is_ours else (mtime or None, None)
+        yield Seen(name.raw, kind, size, since[0], since[1], digest, target.raw)
+
+
+def entries_listed(scan: Scan) -> Iterator[ListedEntry]:
+    """A scan's entries but its root, in order, as list formats write them, in flat memory."""
+    columns = ("position", "name", "kind", "size_bytes", "mtime_ns", "sha256", "link_target")
+    for position, name, kind, size, mtime, sha256, target in scan_entries(scan).values_list(*columns).iterator():
+        digests = () if sha256 is None else (("sha256", bytes(sha256).hex()),)
+        raw = name.raw or (scan.root.base if kind == Entry.Kind.FILE else b"")  # a resource that is one file
+        if raw:
+            held = size if kind == Entry.Kind.FILE else None
+            yield ListedEntry(raw, position, kind, held, mtime, digests, target.raw)
+
+
+def lists_waiting(*, host: Host | None = None) -> QuerySet[ImportedList]:
+    """Lists that were looked at and not decided, newest first."""
+    rows = ImportedList.objects.filter(state=ListState.PREVIEWED).select_related("host", "created_by").defer("content")
+    return (rows if host is None else rows.filter(host=host)).order_by("-created_at", "-pk")
+
+
+def lists_of(resource: Resource) -> list[ImportedList]:
+    """The lists that were imported for a resource, newest first."""
+    rows = ImportedList.objects.filter(resource=resource, state=ListState.IMPORTED).select_related("scan", "created_by")
+    return list(rows.defer("content").order_by("-decided_at", "-pk")[:20])
 
 
 # -- the board of tiers and resources ----------------------------------------------------------------------------------
@@ -97,7 +146,8 @@ def board(*, host: Host | None = None) -> Board:
     rows = Resource.objects.select_related("host", "tier").order_by("tier__position", "host__name", "position", "name")
     if host is not None:
         rows = rows.filter(host=host)
-    last = Scan.objects.filter(resource=OuterRef("pk")).order_by("-requested_at", "-pk").values("pk")[:1]
+    ours = Scan.objects.exclude(state=ScanState.IMPORTED)
+    last = ours.filter(resource=OuterRef("pk")).order_by("-requested_at", "-pk").values("pk")[:1]
     resources = list(rows.annotate(last_scan_id=Subquery(last)))
     scans = Scan.objects.in_bulk([row.last_scan_id for row in resources if row.last_scan_id])
     groups: dict[int | None, BoardTier] = {}
@@ -114,7 +164,8 @@ def board(*, host: Host | None = None) -> Board:
 
 def scans_of(resource: Resource, *, limit: int = 20) -> list[Scan]:
     """A resource's scans, newest first."""
-    return list(resource.scans.select_related("requested_by").order_by("-requested_at", "-pk")[:limit])
+    ours = resource.scans.exclude(state=ScanState.IMPORTED)
+    return list(ours.select_related("requested_by").order_by("-requested_at", "-pk")[:limit])
 
 
 # -- hosts -------------------------------------------------------------------------------------------------------------

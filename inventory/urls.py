@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from inventory.views import board, hosts, proposals, resources
+from inventory.views import board, hosts, lists, proposals, resources
 
 app_name = "inventory"
 
@@ -19,6 +19,10 @@ urlpatterns: list[URLPattern] = [
     path(f"{_RESOURCE}scan/", resources.resource_scan, name="resource-scan"),
     path("scans/<int:pk>/", resources.entries, name="entries"),
     path("scans/<int:pk>/cancel/", resources.scan_cancel, name="scan-cancel"),
+    path("scans/<int:pk>/export/", lists.scan_export, name="scan-export"),
+    path("lists/<int:pk>/", lists.list_shown, name="list"),
+    path("lists/<int:pk>/import/", lists.list_import, name="list-import"),
+    path("lists/<int:pk>/discard/", lists.list_discard, name="list-discard"),
     path("proposals/", proposals.proposal_list, name="proposals"),
     path(f"{_PROPOSAL}approve/", proposals.proposal_approve, name="proposal-approve"),
     path(f"{_PROPOSAL}decline/", proposals.proposal_decline, name="proposal-decline"),
@@ -31,5 +35,6 @@ urlpatterns: list[URLPattern] = [
     path(f"{_HOST}pin/", hosts.host_pin, name="host-pin"),
     path(f"{_HOST}probe/", hosts.host_probe, name="host-probe"),
     path(f"{_HOST}resources/add/", resources.resource_add, name="resource-add"),
+    path(f"{_HOST}lists/add/", lists.list_add, name="list-add"),
     path(f"{_HOST}scan/", board.scan_all, name="scan-all"),
 ]

@@ -2,6 +2,7 @@
 
 from inventory.models.fields import RemoteNameField
 from inventory.models.hosts import Channel, Host, HostKey
+from inventory.models.imports import ImportedList, ListState
 from inventory.models.resources import Resource, ResourceKind, SizeBasis
 from inventory.models.scans import Entry, Scan, ScanState
 from inventory.models.tiers import PlanFileLoad, Proposal, ProposalState, Tier
@@ -11,6 +12,8 @@ __all__ = [
     "Entry",
     "Host",
     "HostKey",
+    "ImportedList",
+    "ListState",
     "PlanFileLoad",
     "Proposal",
     "ProposalState",

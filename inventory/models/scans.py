@@ -19,6 +19,7 @@ class ScanState(models.TextChoices):
     FINISHED = "finished", "finished"
     FAILED = "failed", "failed"
     CANCELLED = "cancelled", "cancelled"
+    IMPORTED = "imported", "imported"  # no scan of ours: a list that somebody had
 
 
 class Scan(models.Model):
@@ -27,6 +28,7 @@ class Scan(models.Model):
     queued ──> running ──> finished | failed | cancelled
        ^          │ worker died
        └──────────┘
+    imported: its entries came from a list; it never counts as the latest scan.
     """
 
     TRANSITIONS: ClassVar[Mapping[str, frozenset[str]]] = {
@@ -35,6 +37,7 @@ class Scan(models.Model):
         ScanState.FINISHED: frozenset(),
         ScanState.FAILED: frozenset(),
         ScanState.CANCELLED: frozenset(),
+        ScanState.IMPORTED: frozenset(),
     }
 
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="scans")
@@ -89,6 +92,7 @@ class Entry(models.Model):
     scan = models.ForeignKey(Scan, on_delete=models.CASCADE, related_name="entries")
     position = models.PositiveBigIntegerField()
     name = RemoteNameField()
+    parent = models.BigIntegerField(null=True, blank=True)  # the position of the folder that it lies in
     kind = models.CharField(max_length=16, choices=Kind.choices)
     size_bytes = models.PositiveBigIntegerField(default=0)
     stored_bytes = models.PositiveBigIntegerField(default=0)
@@ -100,12 +104,16 @@ class Entry(models.Model):
     link_count = models.PositiveIntegerField(default=1)
     link_target = RemoteNameField(default=b"", blank=True)
     sha256 = models.BinaryField(null=True, blank=True)
+    # Of a folder, for pages and pictures; null in rows that no scan measured.
+    entries_below = models.PositiveBigIntegerField(null=True, blank=True)
+    bytes_below = models.PositiveBigIntegerField(null=True, blank=True)
 
     class Meta:
         ordering: ClassVar = ["scan", "position"]
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["scan", "position"], name="entry_position_once_per_scan"),
         ]
+        indexes: ClassVar = [models.Index(fields=["scan", "parent"], name="entry_of_a_folder")]
 
     def __str__(self) -> str:
         return str(self.name)

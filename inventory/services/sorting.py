@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from inventory.models import Entry
 from inventory.remote.names import RemoteName
 from inventory.scan import ScanEntry
+from inventory.tree import Climb, Folder
 
 _CACHE_KIB = 32 * 1024
 _SIGN = 2**63
@@ -23,6 +24,8 @@ _BREATH_SECONDS = 1.0
 _TABLE = """CREATE TABLE entry (
     key BLOB, kind TEXT, size INTEGER, stored INTEGER, mtime INTEGER, ctime INTEGER, mode INTEGER,
     device INTEGER, inode INTEGER, links INTEGER, target BLOB)"""
+_FOLDERS = "CREATE TABLE folder (position INTEGER PRIMARY KEY, entries INTEGER, bytes INTEGER)"
+_KEEP_FOLDERS = 1000
 _COLUMNS = "key, kind, size, stored, mtime, ctime, mode, device, inode, links, target"
 
 
@@ -54,6 +57,7 @@ class EntrySorter:
         for pragma in (f"cache_size=-{_CACHE_KIB}", "temp_store=FILE", "journal_mode=OFF", "synchronous=OFF"):
             self._database.execute(f"PRAGMA {pragma}")
         self._database.execute(_TABLE)
+        self._database.execute(_FOLDERS)
 
     def __enter__(self) -> EntrySorter:
         return self
@@ -104,15 +108,24 @@ class EntrySorter:
         )
 
     def rows(self, *, scan_id: int) -> Iterator[Entry]:
-        """Unsaved rows in the order of their names, part by part, with positions from 0."""
+        """Unsaved rows in the order of their names, part by part, with positions from 0 and what lies below folders."""
+        self._measure_folders()
+        climb = Climb()
         with self._statement():
+            folders = self._database.execute("SELECT position, entries, bytes FROM folder ORDER BY position")
             sorted_rows = self._database.execute(f"SELECT {_COLUMNS} FROM entry ORDER BY key")  # noqa: S608
             for position, found in enumerate(sorted_rows):
                 key, kind, size, stored, mtime, ctime, mode, device, inode, links, target = found
+                name = key.replace(b"\0", b"/")
+                parent, _ended = climb.enter(position, name, 0, is_folder=kind == "folder")
+                _position, entries_below, bytes_below = folders.fetchone() if kind == "folder" else (0, 0, 0)
                 yield Entry(
                     scan_id=scan_id,
                     position=position,
-                    name=RemoteName(key.replace(b"\0", b"/")),
+                    parent=parent,
+                    entries_below=entries_below,
+                    bytes_below=bytes_below,
+                    name=RemoteName(name),
                     kind=kind,
                     size_bytes=size,
                     stored_bytes=stored,
@@ -124,6 +137,25 @@ class EntrySorter:
                     link_count=links,
                     link_target=RemoteName(target),
                 )
+
+    def _measure_folders(self) -> None:
+        """Keep for each folder how many entries and bytes lie below it, by its position."""
+        climb, kept = Climb(), []
+        with self._statement():
+            self._database.execute("DELETE FROM folder")
+            walked = self._database.execute("SELECT key, kind, size FROM entry ORDER BY key")
+            for position, (key, kind, size) in enumerate(walked):
+                held = size if kind == "file" else 0
+                name = key.replace(b"\0", b"/")
+                kept += climb.enter(position, name, held, is_folder=kind == "folder")[1]
+                if len(kept) >= _KEEP_FOLDERS:
+                    self._keep_folders(kept)
+                    kept = []
+            self._keep_folders([*kept, *climb.leave()])
+
+    def _keep_folders(self, ended: list[Folder]) -> None:
+        rows = [(folder.position, folder.entries_below, folder.bytes_below) for folder in ended]
+        self._database.executemany("INSERT INTO folder VALUES (?,?,?)", rows)
 
     def _one(self, query: str) -> int:
         with self._statement():

@@ -15,11 +15,12 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from calculet.actors import Actor
 from calculet.http import ACT_KEY_FIELD, ActDoneAlready, PersonRequest, actor_of, claim_act, safe_return_path
 from calculet.lifecycle import StateConflict
+from inventory.manifests.lists import ListError
 from inventory.remote.base import KeyUnusable, PathRefused, RemoteError
 from inventory.services.errors import InventoryError, NameTaken, ValueWrong
 
 # Each says a sentence, and nothing was changed.
-REFUSALS = (InventoryError, RemoteError, StateConflict)
+REFUSALS = (InventoryError, RemoteError, StateConflict, ListError)
 
 T = TypeVar("T")
 

@@ -15,6 +15,7 @@ from calculet.http import ActDoneAlready, PersonRequest, page_or_part
 from calculet.people.roles import Act, require
 from inventory import browsing, selectors
 from inventory.forms import ResourceForm
+from inventory.manifests.formats import WRITABLE
 from inventory.models import Host, Resource, Scan
 from inventory.services import resources, scans
 from inventory.tasks import run_scan, send_soon
@@ -37,6 +38,7 @@ def resource(request: PersonRequest, pk: int) -> HttpResponse:
         "running": next((scan for scan in done if scan.state in selectors.UNDER_WAY), None),
         "latest": latest,
         "folder": browsing.folder_page(latest, root, limit=FIRST_ENTRIES) if latest and root else None,
+        "lists": selectors.lists_of(row),
         "may_scan": request.user.may(Act.SCAN),
         "may_edit": request.user.may(Act.RESOURCE_EDIT),
     }
@@ -120,6 +122,7 @@ def entries(request: PersonRequest, pk: int) -> HttpResponse:
         "scan": scan,
         "resource": scan.resource,
         "key": key,
+        "formats": WRITABLE,
         "folder": browsing.folder_page(scan, entry, start=_number(start)) if entry is not None else None,
     }
     is_lost = entry is None and bool(key)
