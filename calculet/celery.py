@@ -36,6 +36,7 @@ app.conf.update(
     task_routes={  # what is not named here takes seconds
         "transfers.tasks.run_link": {"queue": "link"},
         "inventory.tasks.run_scan": {"queue": "crunch"},
+        "inventory.tasks.run_digests": {"queue": "crunch"},
         "transfers.tasks.pack_build": {"queue": "crunch"},
         "transfers.tasks.verify_build": {"queue": "crunch"},
         "transfers.tasks.open_build": {"queue": "crunch"},

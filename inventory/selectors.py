@@ -15,6 +15,7 @@ from calculet.leases.services import LEASE_SILENCE_SECONDS
 from inventory.drift import Seen
 from inventory.manifests.lists import ListedEntry
 from inventory.models import (
+    DigestRun,
     Entry,
     Host,
     HostKey,
@@ -64,6 +65,28 @@ def entries_listed(scan: Scan) -> Iterator[ListedEntry]:
         if raw:
             held = size if kind == Entry.Kind.FILE else None
             yield ListedEntry(raw, position, kind, held, mtime, digests, target.raw)
+
+
+@dataclass(frozen=True, slots=True)
+class DigestsShown:
+    """Where a resource's digests stand: of the latest scan's files, and the run that was asked for last."""
+
+    having: int
+    lacking: int
+    run: DigestRun | None
+
+    @property
+    def is_under_way(self) -> bool:
+        return self.run is not None and self.run.state in UNDER_WAY
+
+
+def digests_of(resource: Resource, scan: Scan | None) -> DigestsShown:
+    """How far the digests of a resource's latest scan are taken."""
+    run = resource.digest_runs.order_by("-requested_at", "-pk").first()
+    if scan is None:
+        return DigestsShown(0, 0, run)
+    having = scan.entries.filter(kind=Entry.Kind.FILE, sha256__isnull=False).count()
+    return DigestsShown(having, scan.files - having, run)
 
 
 def lists_waiting(*, host: Host | None = None) -> QuerySet[ImportedList]:

@@ -9,7 +9,7 @@ from celery import shared_task
 from django.db import transaction
 from kombu.exceptions import OperationalError
 
-from inventory.services import hosts, scans
+from inventory.services import digest_runs, hosts, scans
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +26,12 @@ def probe_host(host_id: int) -> None:
 def run_scan(scan_id: int) -> None:
     """Scan a resource, or tidy up after a scan that was given up."""
     scans.scan_run(scan_id)
+
+
+@shared_task(expires=_MESSAGE_LIFE_SECONDS)  # type: ignore[untyped-decorator]
+def run_digests(run_id: int) -> None:
+    """Take digests on a host, a turn at a time."""
+    digest_runs.digests_run(run_id)
 
 
 def send_soon(task: Any, row_id: int) -> None:

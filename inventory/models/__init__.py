@@ -1,5 +1,6 @@
 """What is stored about the remote side: hosts, resources, tiers, scans and their entries."""
 
+from inventory.models.digests import DigestRun, KnownDigest
 from inventory.models.fields import RemoteNameField
 from inventory.models.hosts import Channel, Host, HostKey
 from inventory.models.imports import ImportedList, ListState
@@ -9,10 +10,12 @@ from inventory.models.tiers import PlanFileLoad, Proposal, ProposalState, Tier
 
 __all__ = [
     "Channel",
+    "DigestRun",
     "Entry",
     "Host",
     "HostKey",
     "ImportedList",
+    "KnownDigest",
     "ListState",
     "PlanFileLoad",
     "Proposal",

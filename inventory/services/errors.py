@@ -5,6 +5,7 @@ InventoryError
 ├── NameTaken           another host, or another resource of the host, has the name
 ├── FingerprintDiffers  the key to pin has another fingerprint than the one that was confirmed
 ├── PathAbsent          the resource has no path, so it cannot be scanned
+├── ScanAbsent          nothing of the resource was scanned yet, so what is in it is not known
 ├── ApprovalRefused     a proposal may not be decided by this person
 └── ProposalStale       the proposal's content, or what it changes, is not what was looked at
 """
@@ -64,6 +65,16 @@ class PathAbsent(InventoryError):
             "“%(name)s” has no path on the host, so there is nothing to scan. Nothing was changed. Give it a path, or "
             "scan the resources that it is made of."
         ) % {"name": self.name}
+
+
+@dataclass(eq=False)
+class ScanAbsent(InventoryError):
+    name: str
+
+    def __str__(self) -> str:
+        return _("“%(name)s” was not scanned yet, so nobody knows its files. Nothing was asked for. Scan it first.") % {
+            "name": self.name
+        }
 
 
 @dataclass(eq=False)

@@ -32,6 +32,7 @@ from inventory.remote.base import CommandFailed, ConnectionLost, PathMissing, Pa
 from inventory.remote.probe import ProbeReport
 from inventory.services.errors import PathAbsent
 from inventory.services.hosts import host_problem_keep
+from inventory.services.known_digests import digests_fill
 from inventory.services.listing import Listing
 from inventory.services.sorting import EntrySorter
 
@@ -133,6 +134,7 @@ def _run(scan: Scan, held: Held, progress: Progress) -> None:
         with EntrySorter(keep_alive=lambda: lease_beat(held)) as sorter:
             _collect(scan, held, sorter, progress)
             _store(scan, held, sorter)
+            digests_fill(scan, hold=lambda: _hold_wanted(scan, held))
             _finish(scan, held, sorter)
     except (_NotWanted, StateConflict):
         _entries_remove(scan, held)
@@ -228,14 +230,19 @@ def _store(scan: Scan, held: Held, sorter: EntrySorter) -> None:
     is_stopped, beaten = False, time.monotonic()
     for batch in _batches(sorter.rows(scan_id=scan.pk)):
         with transaction.atomic():
-            lease_hold(held)
-            if not Scan.objects.filter(pk=scan.pk, state=ScanState.RUNNING).exists():
-                raise _NotWanted
+            _hold_wanted(scan, held)
             if is_stopped:
                 raise _Stopped
             Entry.objects.bulk_create(batch)
         if time.monotonic() - beaten >= _TELL_SECONDS:
             is_stopped, beaten = lease_beat(held), time.monotonic()
+
+
+def _hold_wanted(scan: Scan, held: Held) -> None:
+    """First statement of a write: the lease is ours and the scan is wanted. Raises LeaseTaken, _NotWanted."""
+    lease_hold(held)
+    if not Scan.objects.filter(pk=scan.pk, state=ScanState.RUNNING).exists():
+        raise _NotWanted
 
 
 def _batches(rows: Iterator[Entry]) -> Iterator[list[Entry]]:

@@ -197,21 +197,21 @@ def _row(entry: ScanEntry) -> tuple[object, ...]:
         entry.kind,
         entry.size_bytes,
         entry.stored_bytes,
-        _held(entry.mtime_ns),
-        _held(entry.ctime_ns),
+        held_time(entry.mtime_ns),
+        held_time(entry.ctime_ns),
         entry.mode,
-        _signed(entry.device),
-        _signed(entry.inode),
+        signed(entry.device),
+        signed(entry.inode),
         entry.link_count,
         entry.link_target,
     )
 
 
-def _held(time_ns: int) -> int:
+def held_time(time_ns: int) -> int:
     """A time as the database keeps it: what lies beyond the year 2262 (or before 1677) is kept as its border."""
     return max(-_SIGN, min(time_ns, _SIGN - 1))
 
 
-def _signed(number: int) -> int:
+def signed(number: int) -> int:
     """A 64-bit number as the database keeps it."""
     return number if number < _SIGN else number - 2 * _SIGN

@@ -16,9 +16,9 @@ from calculet.people.roles import Act, require
 from inventory import browsing, selectors
 from inventory.forms import ResourceForm
 from inventory.manifests.formats import WRITABLE
-from inventory.models import Host, Resource, Scan
-from inventory.services import resources, scans
-from inventory.tasks import run_scan, send_soon
+from inventory.models import DigestRun, Host, Resource, Scan
+from inventory.services import digest_runs, resources, scans
+from inventory.tasks import run_digests, run_scan, send_soon
 from inventory.views.acts import REFUSALS, act_and_return, act_once, refusal_show
 
 FIRST_ENTRIES = 20
@@ -38,6 +38,7 @@ def resource(request: PersonRequest, pk: int) -> HttpResponse:
         "running": next((scan for scan in done if scan.state in selectors.UNDER_WAY), None),
         "latest": latest,
         "folder": browsing.folder_page(latest, root, limit=FIRST_ENTRIES) if latest and root else None,
+        "digests": selectors.digests_of(row, latest),
         "lists": selectors.lists_of(row),
         "may_scan": request.user.may(Act.SCAN),
         "may_edit": request.user.may(Act.RESOURCE_EDIT),
@@ -108,6 +109,34 @@ def scan_cancel(request: PersonRequest, pk: int) -> HttpResponse:
         lambda actor: scans.scan_cancel(scan=scan, actor=actor),
         reverse("inventory:resource", args=[scan.resource_id]),
         done=_("The scan was cancelled; what it had found is removed."),
+    )
+
+
+@require_POST
+def resource_digests(request: PersonRequest, pk: int) -> HttpResponse:
+    """Ask for the digests that the latest scan lacks."""
+    require(request.user, Act.SCAN)
+    row = get_object_or_404(Resource.objects.select_related("host"), pk=pk)
+    return act_and_return(
+        request,
+        lambda actor: send_soon(run_digests, digest_runs.digests_request(resource=row, actor=actor).pk),
+        reverse("inventory:resource", args=[row.pk]),
+        done=_(
+            "The digests are asked for; they are taken on the host, and files that did not change are not read again."
+        ),
+    )
+
+
+@require_POST
+def digests_cancel(request: PersonRequest, pk: int) -> HttpResponse:
+    """Give the taking of digests up."""
+    require(request.user, Act.SCAN)
+    run = get_object_or_404(DigestRun.objects.select_related("resource__host"), pk=pk)
+    return act_and_return(
+        request,
+        lambda actor: digest_runs.digests_cancel(run=run, actor=actor),
+        reverse("inventory:resource", args=[run.resource_id]),
+        done=_("The digests are given up; those that were taken stay."),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from calculet.leases.services import lease_is_free
+from inventory.services.digest_runs import digests_sweep
 from inventory.services.scans import scans_sweep
 from transfers.models import BuildState
 from transfers.selectors.work import builds_in_state, builds_to_pack, hosts_to_link, unpacks_to_run
@@ -18,6 +19,7 @@ class Due:
     """Ids of what should run now, in the order in which it should begin."""
 
     scans: tuple[int, ...]
+    digests: tuple[int, ...]  # takings of digests at the source
     packs: tuple[int, ...]  # builds
     links: tuple[int, ...]  # hosts
     verifies: tuple[int, ...]
@@ -31,6 +33,7 @@ def due_now() -> Due:
     unreported = builds_in_state(BuildState.OPENED).filter(reports__isnull=True)
     return Due(
         scans=tuple(scans_sweep()),
+        digests=tuple(digests_sweep()),
         packs=_free([build.pk for build in builds_to_pack()]),
         links=tuple(host.pk for host in hosts_to_link() if lease_is_free(name=link_lease_name(host.pk))),
         verifies=_free(_ids(BuildState.RECEIVED)),
