@@ -9,6 +9,22 @@ import os
 import zoneinfo
 from collections.abc import Collection, Sequence
 
+ENVIRONMENT_NAMES = frozenset(
+    {
+        "CALCULET_ALLOWED_HOSTS",
+        "CALCULET_DATA_DIR",
+        "CALCULET_DEBUG",
+        "CALCULET_HTTPS",
+        "CALCULET_KEY_DIR",
+        "CALCULET_LANDING_DIR",
+        "CALCULET_LOG_LEVEL",
+        "CALCULET_NO_DATA_TIMEOUT_SECONDS",
+        "CALCULET_SESSION_HOURS",
+        "CALCULET_TIME_ZONE",
+        "CALCULET_TRUSTED_ORIGINS",
+    }
+)
+NO_DATA_TIMEOUT_SECONDS = 600  # stands here since the one-off command goes without Django's settings
 _YES = frozenset({"1", "true", "yes", "on"})
 _NO = frozenset({"0", "false", "no", "off"})
 
@@ -25,6 +41,26 @@ class EnvironmentWrong(Exception):
             f"{self.name} is “{self.value}”, but it takes {self.wanted}. Nothing was started. Correct the variable or "
             "remove it; docs/settings.md says what it means."
         )
+
+
+class EnvironmentUnknown(EnvironmentWrong):
+    """Variables with our beginning that no setting has: a misspelt one would silently leave a default in force."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(", ".join(names), "", "")
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name}: no such setting. Nothing was started. docs/settings.md lists the settings; correct the name "
+            "or remove the variable."
+        )
+
+
+def refuse_unknown_names() -> None:
+    """Raises EnvironmentUnknown."""
+    unknown = sorted(name for name in os.environ if name.startswith("CALCULET_") and name not in ENVIRONMENT_NAMES)
+    if unknown:
+        raise EnvironmentUnknown(unknown)
 
 
 def read_text(name: str, default: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,16 @@ from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
 
-from calculet.environment import read_choice, read_count, read_names, read_switch, read_text, read_time_zone
+from calculet import environment
+from calculet.environment import (
+    read_choice,
+    read_count,
+    read_names,
+    read_switch,
+    read_text,
+    read_time_zone,
+    refuse_unknown_names,
+)
 from calculet.installation import (
     SOCKET_NAME,
     InstallationError,
@@ -22,27 +30,7 @@ from calculet.installation import (
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
-# A misspelt variable would silently leave a default in force, so an unknown one is refused.
-ENVIRONMENT_NAMES = frozenset(
-    {
-        "CALCULET_ALLOWED_HOSTS",
-        "CALCULET_DATA_DIR",
-        "CALCULET_DEBUG",
-        "CALCULET_HTTPS",
-        "CALCULET_KEY_DIR",
-        "CALCULET_LANDING_DIR",
-        "CALCULET_LOG_LEVEL",
-        "CALCULET_NO_DATA_TIMEOUT_SECONDS",
-        "CALCULET_SESSION_HOURS",
-        "CALCULET_TIME_ZONE",
-        "CALCULET_TRUSTED_ORIGINS",
-    }
-)
-if unknown := sorted(name for name in os.environ if name.startswith("CALCULET_") and name not in ENVIRONMENT_NAMES):
-    raise ImproperlyConfigured(
-        f"{', '.join(unknown)}: no such setting. Nothing was started. docs/settings.md lists the settings; "
-        "correct the name or remove the variable."
-    )
+refuse_unknown_names()
 
 # ---- where things are kept ----------------------------------------------------------------------------------------
 DATA_DIR = Path(read_text("CALCULET_DATA_DIR", str(BASE_DIR / "var"))).absolute()
@@ -180,7 +168,7 @@ AXES_VERBOSE = False
 
 # ---- transfers ----------------------------------------------------------------------------------------------------
 # When an attempt that gets no data is given up; a host's own setting comes first.
-NO_DATA_TIMEOUT_SECONDS = read_count("CALCULET_NO_DATA_TIMEOUT_SECONDS", 600)
+NO_DATA_TIMEOUT_SECONDS = read_count("CALCULET_NO_DATA_TIMEOUT_SECONDS", environment.NO_DATA_TIMEOUT_SECONDS)
 
 # ---- language and time --------------------------------------------------------------------------------------------
 LANGUAGE_CODE = "en"
