@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from django import forms
@@ -11,7 +12,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from inventory.models import Host, Resource, Scan, ScanState
-from transfers.models import Item, Mode
+from transfers.models import Item, Mode, Plan
 
 MEBIBYTE = 2**20
 LARGEST_PLAN_FILE_BYTES = 4 * MEBIBYTE
@@ -60,6 +61,43 @@ class ReasonForm(PageForm):
     """A note that must be given."""
 
     note = forms.CharField(label=_("Note"), max_length=4000, widget=forms.Textarea(attrs={"rows": 2}))
+
+
+class RateForm(PageForm):
+    """What forecasts go by as long as nothing is measured."""
+
+    kilobytes_per_second = forms.DecimalField(
+        label=_("Rate of the link in kB/s"),
+        required=False,
+        min_value=Decimal("0.001"),
+        max_value=Decimal(10**9),
+        decimal_places=3,
+        help_text=_("What you take the link for. Empty: no time is given before something was measured."),
+    )
+    packed_percent = forms.IntegerField(
+        label=_("Size after packing, in per cent"),
+        required=False,
+        min_value=1,
+        max_value=200,
+        help_text=_("What archives shrink to, before any was packed here. Empty: they are taken not to shrink."),
+    )
+
+    @classmethod
+    def start_of(cls, plan: Plan) -> dict[str, Any]:
+        """The initial values: what is stated."""
+        rate = plan.stated_bytes_per_second
+        return {
+            "kilobytes_per_second": None if rate is None else Decimal(rate) / 1000,
+            "packed_percent": plan.stated_packed_percent,
+        }
+
+    def values(self) -> dict[str, int | None]:
+        """The arguments of `rate_state` beside plan and actor."""
+        rate = self.cleaned_data["kilobytes_per_second"]
+        return {
+            "bytes_per_second": None if rate is None else int(rate * 1000),
+            "packed_percent": self.cleaned_data["packed_percent"],
+        }
 
 
 if TYPE_CHECKING:

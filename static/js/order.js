@@ -4,14 +4,27 @@
 (() => {
   let row = null;
   let before = "";
+  let asked = "";
+  let timer = 0;
   const ids = (body) => [...body.querySelectorAll("input[name=pack_ids]")].map((input) => input.value).join();
+
+  // While a row is dragged, its table's times are those of the order that it would have: asked for, nothing is saved.
+  const ask = (body) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      const order = ids(body);
+      if (!body.dataset.times || order === asked) return;
+      asked = order;
+      htmx.ajax("GET", `${body.dataset.times}?order=${order}`, { source: body, target: body, swap: "none" });
+    }, 150);
+  };
 
   document.addEventListener("pointerdown", (event) => {
     const handle = event.target.closest("[data-order] .handle");
     if (!handle || event.button) return;
     event.preventDefault();
     row = handle.closest("tr");
-    before = ids(row.parentElement);
+    asked = before = ids(row.parentElement);
     row.classList.add("dragged");
     handle.setPointerCapture(event.pointerId);
   });
@@ -22,6 +35,7 @@
       if (other === row || event.clientY < box.top || event.clientY > box.bottom) continue;
       const isAfter = event.clientY > box.top + box.height / 2;
       other[isAfter ? "after" : "before"](row);
+      ask(row.parentElement);
       break;
     }
   });
@@ -29,6 +43,7 @@
     if (!row) return;
     const dropped = row;
     row = null;
+    clearTimeout(timer);
     const body = dropped.parentElement;
     if (event.type === "pointercancel") {
       location.reload();

@@ -71,6 +71,30 @@ def test_a_pack_is_dragged_to_another_place(page: Page, lab: PlannedHost) -> Non
     assert list(lab.plan.packs.order_by("position").values_list("name", flat=True)) == ["two", "three", "one"]
 
 
+def test_times_follow_while_a_pack_is_dragged_and_nothing_is_saved_before_it_is_dropped(
+    page: Page, lab: PlannedHost
+) -> None:
+    packs = [lab.add(name, BuildState.PACKED) for name in ("one", "two", "three")]
+    lab.capability("Work", [packs[0]])
+    lab.measure(bytes_per_second=100_000)
+    page.goto(reverse("transfers:packs"))
+    times = page.locator(f"#times-{packs[0].pk}")
+    expect(times).to_contain_text("expected in 42 s")
+    first = page.locator(".handle").nth(0).bounding_box()
+    last = page.locator("table.packs tbody tr").nth(2).bounding_box()
+    assert first is not None and last is not None
+    page.mouse.move(first["x"] + 5, first["y"] + 5)
+    page.mouse.down()
+    page.mouse.move(first["x"] + 5, last["y"] + last["height"] - 3, steps=10)
+    expect(times).to_contain_text("expected in 2 min 6 s")
+    expect(page.locator(f"#needs-{lab.plan.pk}")).to_contain_text("Work: expected in 2 min 6 s")
+    expect(times.locator("time")).to_have_attribute("data-local", "")
+    assert list(lab.plan.packs.order_by("position")) == packs
+    page.mouse.up()
+    expect(page.get_by_text("The order is as you set it.")).to_be_visible()
+    assert list(lab.plan.packs.order_by("position")) == [packs[1], packs[2], packs[0]]
+
+
 def test_the_board_refreshes_itself_and_keeps_what_is_being_typed(page: Page, lab: PlannedHost) -> None:
     pack = lab.add("moving", BuildState.FETCHING, chunk_count=4, proven=1)
     page.goto(reverse("transfers:packs"))

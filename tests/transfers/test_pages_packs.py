@@ -115,7 +115,7 @@ def test_the_board_shows_packs_in_execution_order_with_their_bytes(
     zeta, alpha, beta, gamma = text.split("<tbody>")[1].split("</tr>")[:4]
     assert "opened" in zeta and "2/2 chunks proven" in zeta
     assert "fetching" in alpha and "2.10 MB of 4.19 MB · 1/4 chunks proven" in alpha and "100 kB/s" in alpha
-    assert "about 21 s" in alpha  # 2 MiB at 100 kB/s
+    assert "expected in 21 s" in alpha and "likely by <time" in alpha  # 2 MiB at 100 kB/s
     assert "on hold" in beta and "a &lt;faster&gt; channel" in beta and "about" not in beta
     assert "paused" in gamma and "300 B before packing" in gamma
 

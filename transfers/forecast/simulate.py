@@ -14,6 +14,7 @@ import random
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from heapq import heapreplace
 from itertools import accumulate
 from statistics import NormalDist
@@ -157,7 +158,8 @@ def _share_of(ordered: Sequence[float], share: float) -> float:
     return ordered[max(math.ceil(share * len(ordered)) - 1, 0)]
 
 
-def _futures(paces: Paces, runs: int, seed: int) -> list[_Future]:
+@lru_cache(maxsize=8)
+def _futures(paces: Paces, runs: int, seed: int) -> tuple[_Future, ...]:
     draw = random.Random(seed)  # noqa: S311 - futures, not secrets
     goodput, window = paces.goodput, float(MINUTE * WINDOW_MINUTES)
     mean, variation, fastest = goodput.mean, goodput.variation, goodput.fastest
@@ -185,7 +187,7 @@ def _futures(paces: Paces, runs: int, seed: int) -> list[_Future]:
                 draw.choice(paces.proof_rates) * math.exp(_PACE_SPREAD * draw.gauss(0, 1)),
             )
         )
-    return futures
+    return tuple(futures)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from transfers.models.capabilities import Capability, CapabilityNeed
 from transfers.models.checks import Check, Report
+from transfers.models.forecasts import KeptForecast
 from transfers.models.landings import Landing
 from transfers.models.links import GoodputSample, LaneDecision, LinkStatus
 from transfers.models.packs import Build, BuildState, Chunk, Compression, Pack, Unpack, UnpackState
@@ -20,6 +21,7 @@ __all__ = [
     "EntryList",
     "GoodputSample",
     "Item",
+    "KeptForecast",
     "Landing",
     "LaneDecision",
     "LinkStatus",

@@ -126,6 +126,7 @@ class Build(models.Model):
     attempts = models.PositiveIntegerField(default=0)
     not_before = models.DateTimeField(null=True, blank=True)  # when the next attempt may begin
     created_at = models.DateTimeField(auto_now_add=True)
+    packing_began_at = models.DateTimeField(null=True, blank=True)
     packed_at = models.DateTimeField(null=True, blank=True)
     received_at = models.DateTimeField(null=True, blank=True)
     verified_at = models.DateTimeField(null=True, blank=True)

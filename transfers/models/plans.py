@@ -33,6 +33,9 @@ class Plan(models.Model):
 
     host = models.OneToOneField(Host, on_delete=models.PROTECT, related_name="plan")
     note = models.TextField(blank=True)
+    # What somebody states for forecasts, as long as nothing was measured.
+    stated_bytes_per_second = models.PositiveBigIntegerField(null=True, blank=True)
+    stated_packed_percent = models.PositiveSmallIntegerField(null=True, blank=True)  # size after packing, of before
 
     def __str__(self) -> str:
         return f"plan of {self.host}"

@@ -1,17 +1,19 @@
-"""Packs as they stand, in execution order: state, bytes, and when they may be here."""
+"""Packs as they stand, in execution order: state and bytes, with room for the times of a forecast."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Count, Q, QuerySet
 
 from inventory.models import Host
+from transfers.forecast.simulate import Outlook, Times
 from transfers.models import Build, BuildState, Chunk, Item, Pack, Plan, RevisionState
 from transfers.selectors.goodput import Pace, pace_of
+from transfers.selectors.paces import HostPaces
 from transfers.selectors.specs import build_key
 
 USABLE = frozenset({BuildState.OPENED, BuildState.PERMITTED, BuildState.CLEARED})
@@ -25,8 +27,8 @@ MOVING = frozenset(
 class PackRow:
     """One pack with its newest build. Sizes in bytes; None where nobody knows yet.
 
-    `expected_seconds` counts from now and holds fetching only, in the order of the board, at the pace of the last
-    minutes; None when there is no pace, when a size is not known, or when the pack does not run.
+    `times` are those until the pack is usable, in the order of the board; None before they are forecast (see
+    `transfers.selectors.forecast`), when nothing is known to forecast from, or when the pack does not run.
     """
 
     pack: Pack
@@ -38,9 +40,9 @@ class PackRow:
     received_bytes: int
     left_bytes: int | None
     rate_bytes_per_second: float | None
-    expected_seconds: float | None
     proven_chunks: int
     chunk_count: int
+    times: Times | None = None
 
     @property
     def state(self) -> str:
@@ -77,6 +79,8 @@ class Board:
     host: Host
     pace: Pace
     rows: tuple[PackRow, ...]
+    paces: HostPaces | None = None  # what `outlook` was drawn from; both None before it is forecast
+    outlook: Outlook | None = None
 
     @property
     def is_moving(self) -> bool:
@@ -138,7 +142,7 @@ def board_of(plan: Plan) -> Board:
     current = {pack_id: found[0] for pack_id, found in builds.items()}
     chunks = _chunk_counts(build.pk for build in current.values())
     rows = [_row(pack, builds[pack.pk], in_force.get(pack.pk), pace, chunks) for pack in packs]
-    return Board(plan, plan.host, pace, _with_expectations(rows, pace.mean_bytes_per_second))
+    return Board(plan, plan.host, pace, tuple(rows))
 
 
 def _builds_by_pack(packs: Iterable[Pack]) -> Mapping[int, list[Build]]:
@@ -178,7 +182,6 @@ def _row(
         received_bytes=received,
         left_bytes=None if total is None else max(total - received, 0),
         rate_bytes_per_second=_rate(build, pace),
-        expected_seconds=None,
         proven_chunks=proven,
         chunk_count=count,
     )
@@ -200,16 +203,3 @@ def _rate(build: Build | None, pace: Pace) -> float | None:
         if build is not None and lane.get("build_key") == build_key(build)
     ]
     return sum(rates) if rates else None
-
-
-def _with_expectations(rows: Iterable[PackRow], rate: float | None) -> tuple[PackRow, ...]:
-    ahead, known, finished = 0, bool(rate), []
-    for row in rows:
-        runs = row.item is not None and not row.is_home and not row.is_stopped
-        if runs and row.left_bytes is None:
-            known = False  # all that follow stand behind something of unknown size
-        if runs and known and rate and row.left_bytes is not None:
-            ahead += row.left_bytes
-            row = replace(row, expected_seconds=ahead / rate)
-        finished.append(row)
-    return tuple(finished)

@@ -10,6 +10,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 
 from calculet.people.models import Person
 from inventory.models import Host, HostKey, Proposal, ProposalState, Resource
+from transfers.forecast.simulate import Times
 from transfers.models import (
     Build,
     BuildState,
@@ -51,6 +52,8 @@ class CapabilityState:
     capability: Capability
     host: Host
     needs: tuple[Need, ...]
+    times: Times | None = None  # from `forecast_at` until it is usable; None when that cannot be said
+    forecast_at: datetime | None = None
 
     @property
     def missing(self) -> tuple[Need, ...]:
@@ -82,17 +85,6 @@ class CapabilityState:
         return any(need.is_met or any(row.received_bytes for row in need.rows) for need in self.needs)
 
     @property
-    def expected_seconds(self) -> float | None:
-        """When the last missing group may be fetched, by the board's order; None when that cannot be said."""
-        times = []
-        for need in self.missing:
-            found = [row.expected_seconds for row in need.rows if row.expected_seconds is not None]
-            if not found:
-                return None
-            times.append(min(found))
-        return max(times, default=None)
-
-    @property
     def is_stopped(self) -> bool:
         """True when a missing group has nothing but packs on hold, paused, or waiting for a decision."""
         return any(need.rows and all(row.is_stopped for row in need.rows) for need in self.missing)
@@ -101,11 +93,22 @@ class CapabilityState:
 def capability_states(boards: Sequence[Board]) -> tuple[CapabilityState, ...]:
     """Every capability of the boards' plans, with the packs that it needs."""
     rows = {row.pack.pk: row for board in boards for row in board.rows}
-    hosts = {board.plan.pk: board.host for board in boards}
-    capabilities = Capability.objects.filter(plan__in=hosts).prefetch_related("needs").order_by("position", "name")
+    by_plan = {board.plan.pk: board for board in boards}
+    capabilities = Capability.objects.filter(plan__in=by_plan).prefetch_related("needs").order_by("position", "name")
     return tuple(
-        CapabilityState(capability, hosts[capability.plan_id], _needs(capability, rows)) for capability in capabilities
+        CapabilityState(
+            capability,
+            by_plan[capability.plan_id].host,
+            _needs(capability, rows),
+            *_forecast(capability, by_plan[capability.plan_id]),
+        )
+        for capability in capabilities
     )
+
+
+def _forecast(capability: Capability, board: Board) -> tuple[Times | None, datetime | None]:
+    times = board.outlook.needs.get(capability.name) if board.outlook is not None else None
+    return times, board.paces.at if board.paces is not None else None
 
 
 def _needs(capability: Capability, rows: Mapping[int, PackRow]) -> tuple[Need, ...]:

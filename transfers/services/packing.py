@@ -74,7 +74,15 @@ def _turn(turn: BuildTurn) -> None:
     if build.state == BuildState.PLANNED:
         with transaction.atomic():
             lease_hold(turn.held)
-            advance(build, BuildState.PACKING, act="build.pack", actor=SYSTEM, problem="", not_before=None)
+            advance(
+                build,
+                BuildState.PACKING,
+                act="build.pack",
+                actor=SYSTEM,
+                problem="",
+                not_before=None,
+                packing_began_at=timezone.now(),
+            )
     try:
         remote = open_remote(host)
         try:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, pgettext_lazy
 
-from calculet.pages.templatetags.shown import NOTHING
+from calculet.pages.templatetags.shown import NOTHING, bytes_rate, duration, moment
+from transfers.forecast.simulate import Times
 from transfers.selectors.chunks import HERE, MISSING, PART, PROVEN, WRONG
+from transfers.selectors.paces import HostPaces
 
 register = template.Library()
+_FAR_SECONDS = 10 * 365 * 86_400.0
 
 _CHUNK_CLASSES = {PROVEN: "v", HERE: "h", PART: "b", WRONG: "x", MISSING: ""}
 _CHUNK_WORDS = {
@@ -88,3 +95,48 @@ def lane_words(state: str) -> str:
 def field_words(name: str) -> str:
     """What differs between two items, in words."""
     return str(_FIELD_WORDS.get(name, name))
+
+
+@register.simple_tag
+def times_words(times: Times | None, at: datetime | None, none: str = "") -> str | SafeString:
+    """“expected in 2 h 5 min, likely by 18:40”; `none` when no time can be given."""
+    if times is None or at is None:
+        return none
+    expected = _("expected in %(time)s") % {"time": duration(times.expected_seconds)}
+    if times.likely_by_seconds > _FAR_SECONDS:
+        return format_html("{}, {}", expected, _("likely by a day more than ten years from now"))
+    likely = moment(at + timedelta(seconds=times.likely_by_seconds))
+    return format_html('{}, <span class="nowrap">{} {}</span>', expected, _("likely by"), likely)
+
+
+@register.simple_tag
+def basis_words(paces: HostPaces | None) -> str:
+    """What a host's times go by, in a sentence."""
+    goodput = paces.goodput if paces is not None else None
+    if goodput is None:
+        return _("Nothing was measured in the last hours and no rate is stated, so no time can be given.")
+    if goodput.basis == "stated":
+        return _("Nothing is measured behind these times: they go by the stated %(rate)s.") % {
+            "rate": bytes_rate(goodput.mean)
+        }
+    figures = {
+        "rate": bytes_rate(goodput.mean),
+        "slow": bytes_rate(goodput.share_slower(0.1)),
+        "time": duration(goodput.measured_seconds),
+        "count": goodput.lanes,
+    }
+    if goodput.lanes is None:
+        return (
+            _(
+                "Times go by what was measured over %(time)s of the last hours: %(rate)s on average, in the slowest "
+                "tenth %(slow)s or less."
+            )
+            % figures
+        )
+    return (
+        _(
+            "Times go by what was measured over %(time)s of the last hours with %(count)s lanes: %(rate)s on average, "
+            "in the slowest tenth %(slow)s or less."
+        )
+        % figures
+    )

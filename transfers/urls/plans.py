@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from transfers.views import packs, plan_files, plan_items, plans, revisions
+from transfers.views import forecasts, packs, plan_files, plan_items, plans, revisions
 
 _PLAN = "plans/<slug:host>/"
 _REVISION = f"{_PLAN}revisions/<int:number>/"
@@ -13,6 +13,9 @@ urlpatterns: list[URLPattern] = [
     path("plans/", plans.plan_index, name="plan-index"),
     path(_PLAN, plans.plan, name="plan"),
     path(f"{_PLAN}order/", packs.order, name="order"),
+    path(f"{_PLAN}times/", forecasts.times, name="times"),
+    path(f"{_PLAN}forecast/", forecasts.forecast, name="forecast"),
+    path(f"{_PLAN}forecast/rate/", forecasts.rate_state, name="rate-state"),
     path(f"{_PLAN}draft/", plans.draft_start, name="draft-start"),
     path(f"{_PLAN}draft/propose/", plans.draft_propose, name="draft-propose"),
     path(f"{_PLAN}draft/withdraw/", plans.draft_discard, name="draft-withdraw"),

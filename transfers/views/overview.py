@@ -11,6 +11,7 @@ from calculet.http import PersonRequest, page_or_part
 from calculet.people.roles import Act, require
 from inventory.models import Host
 from transfers.selectors.board import boards
+from transfers.selectors.forecast import forecast_boards
 from transfers.selectors.goodput import CHART_SECONDS, ESTIMATE_SECONDS
 from transfers.selectors.overview import capability_states
 from transfers.views.chart import chart_of
@@ -21,7 +22,7 @@ from transfers.views.waiting import waiting_for, wrong_now
 def overview(request: PersonRequest) -> HttpResponse:
     """The four questions, answered from the rows; a part of it refreshes itself."""
     require(request.user, Act.VIEW)
-    found = boards()
+    found = forecast_boards(boards())
     waiting = waiting_for(request.user)
     context: dict[str, Any] = {
         "boards": [{"board": board, "chart": chart_of(board.pace)} for board in found],

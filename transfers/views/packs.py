@@ -27,7 +27,8 @@ from transfers.selectors.builds import (
     unpack_path,
 )
 from transfers.selectors.chunks import chunk_map
-from transfers.selectors.goodput import ESTIMATE_SECONDS
+from transfers.selectors.forecast import forecast_board, forecast_boards
+from transfers.selectors.overview import capability_states
 from transfers.services import orders
 from transfers.views.acts import act_and_return, rights
 from transfers.views.build_words import map_words, steps_of
@@ -40,11 +41,10 @@ _MOST_DEVIATIONS = 200
 def packs(request: PersonRequest) -> HttpResponse:
     """Every host's packs in execution order; the board refreshes itself."""
     require(request.user, Act.VIEW)
-    found = boards()
+    found = forecast_boards(boards())
     context = {
-        "boards": found,
+        "boards": [{"board": board, "capabilities": capability_states([board])} for board in found],
         "is_moving": any(board.is_moving for board in found),
-        "estimate_minutes": ESTIMATE_SECONDS // 60,
         **rights(request),
     }
     return page_or_part(request, "transfers/packs.html", "board", context)
@@ -74,7 +74,7 @@ def pack_page(
     status: int = 200,
 ) -> HttpResponse:
     """Render a pack's page; `build` is its newest when none is given. Forms that were refused are shown again."""
-    board = board_of(pack.plan)
+    board = forecast_board(board_of(pack.plan))
     row = next(row for row in board.rows if row.pack.pk == pack.pk)
     shown = build if build is not None else row.build
     context: dict[str, Any] = {
@@ -91,7 +91,7 @@ def pack_page(
         "is_moving": row.is_moving,
         "own_address": _build_address(shown) if build is not None and shown is not None else _address(pack),
         "pace": board.pace,
-        "estimate_minutes": ESTIMATE_SECONDS // 60,
+        "forecast_at": board.paces.at if board.paces is not None else None,
         "seen_ids": ",".join(str(one.pack.pk) for one in board.rows),
         **rights(request),
     }

@@ -1,0 +1,73 @@
+"""Forecasts: a host's times and what they go by, and the times of an order that nobody has saved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST, require_safe
+
+from calculet.http import PersonRequest
+from calculet.people.roles import Act, require
+from transfers.forms import RateForm
+from transfers.models import Plan
+from transfers.selectors.board import board_of
+from transfers.selectors.forecast import forecast_board
+from transfers.selectors.overview import capability_states
+from transfers.services import forecasts
+from transfers.views.acts import act_and_return, rights
+from transfers.views.find import plan_of_host
+
+
+@require_safe
+def times(request: PersonRequest, host: str) -> HttpResponse:
+    """The times that packs and capabilities would have in the order asked for; nothing is saved."""
+    require(request.user, Act.VIEW)
+    order = [int(text) for text in request.GET.get("order", "").split(",") if text.isdecimal() and len(text) < 19]
+    board = forecast_board(board_of(plan_of_host(host)), order=order)
+    return render(request, "transfers/times.html", {"board": board, "capabilities": capability_states([board])})
+
+
+@require_safe
+def forecast(request: PersonRequest, host: str) -> HttpResponse:
+    """A host's forecast."""
+    require(request.user, Act.VIEW)
+    return forecast_page(request, plan_of_host(host))
+
+
+def forecast_page(
+    request: PersonRequest, plan: Plan, *, rate_form: RateForm | None = None, status: int = 200
+) -> HttpResponse:
+    """Render a host's forecast; a statement that was refused is shown again."""
+    board = forecast_board(board_of(plan))
+    context: dict[str, Any] = {
+        "host": plan.host,
+        "plan": plan,
+        "board": board,
+        "paces": board.paces,
+        "capabilities": capability_states([board]),
+        "rate_form": rate_form or RateForm(initial=RateForm.start_of(plan)),
+        **rights(request),
+    }
+    return render(request, "transfers/forecast.html", context, status=status)
+
+
+@require_POST
+def rate_state(request: PersonRequest, host: str) -> HttpResponse:
+    """State what forecasts go by as long as nothing is measured."""
+    require(request.user, Act.ORDER)
+    plan, form = plan_of_host(host), RateForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, _("Nothing was changed: see what is said beside the fields."))
+        return forecast_page(request, plan, rate_form=form, status=422)
+    values = form.values()
+    return act_and_return(
+        request,
+        lambda actor: forecasts.rate_state(plan=plan, actor=actor, **values),
+        reverse("transfers:forecast", args=[host]),
+        done=_("Forecasts go by this as long as nothing is measured."),
+    )
