@@ -134,6 +134,16 @@ def need_space(remote: Remote, folder: RemoteName, needed_bytes: int) -> None:
         raise RemoteSpaceShort(folder, needed_bytes, free)
 
 
+def remove_half_made(remote: Remote, places: StagingPlaces) -> None:
+    """Remove what a former attempt had made of the archive; it would take the room that the next one needs.
+
+    End the former job first. Raises CommandFailed, TransientError.
+    """
+    halves = (places.archive(is_compressed=is_compressed).raw + b".partial" for is_compressed in (True, False))
+    names = b" ".join(quote(half) for half in halves)
+    remote.check(b"rm -f -- %b\n" % names, step="remove a half-made archive from staging")
+
+
 def take_sample(remote: Remote, places: StagingPlaces) -> SampleResult:
     """Compress the beginnings of the sample's files on the host and count. The list must have been uploaded.
 
@@ -167,9 +177,10 @@ def pack_script(places: StagingPlaces, *, is_compressed: bool) -> bytes:
         (
             b"umask 077\nrm -f tar.status squeeze.status\n",
             b"{ ", tar, b"; echo $? >tar.status; } | { ", squeeze, b" >", partial, b"; echo $? >squeeze.status; }\n",
-            b"read -r T <tar.status && read -r Z <squeeze.status || exit 90\n",
-            b'[ "$Z" = 0 ] || { cat zstd.errors >&2; exit 91; }\n',
-            b'case $T in 0|1|2) ;; *) tail -n 20 tar.errors >&2; exit 92 ;; esac\n',
+            b"read -r T <tar.status && read -r Z <squeeze.status || {\n  rm -f -- ", partial,
+            b"; echo 'its notes could not be written; is there no space left for staging?' >&2; exit 90\n}\n",
+            b'[ "$Z" = 0 ] || { rm -f -- ', partial, b'; cat zstd.errors >&2; exit 91; }\n',
+            b'case $T in 0|1|2) ;; *) rm -f -- ', partial, b'; tail -n 20 tar.errors >&2; exit 92 ;; esac\n',
             b"sync ", partial, b" 2>/dev/null\n",
             b"mv -f -- ", partial, b" ", quote(archive.raw), b"\n",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from django.db import transaction
 from django.utils import timezone
@@ -43,6 +44,7 @@ from transfers.engine.packing import (
     read_member_digests,
     read_source_digests,
     read_tar_complaints,
+    remove_half_made,
     sample_of,
     take_sample,
 )
@@ -161,6 +163,7 @@ class _Packing:
         """
         folder = self._places.job(stage)
         if stage == "pack" and self._is_new(folder):
+            self._end_former_attempt()
             need_space(self._remote, self._host.staging_path, archive_bytes_at_most(self._members))
         start_job(self._remote, folder, script)
         pause = 0.1
@@ -177,6 +180,12 @@ class _Packing:
                 return False
             time.sleep(pause)
             pause = min(pause * 1.5, POLL_AT_MOST_SECONDS)
+
+    def _end_former_attempt(self) -> None:
+        """Only one attempt at a time writes the archive, and none stands in the next one's way."""
+        if self._build.attempts:
+            stop_job(self._remote, replace(self._places, attempt=self._build.attempts - 1).job("pack"))
+            remove_half_made(self._remote, self._places)
 
     def _begin_anew(self, folder: RemoteName) -> None:
         """The job's process is gone without a word (killed, host restarted): the next turn starts another."""
