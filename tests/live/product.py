@@ -119,9 +119,10 @@ class Product:
 class SlowHost:
     """A real SSH server (asyncssh) whose rate is limited, in a process of its own."""
 
-    def __init__(self, folder: Path, *, bytes_per_second: float) -> None:
+    def __init__(self, folder: Path, *, bytes_per_second: float, path: str | None = None) -> None:
         self.folder = HostFolder(folder / "slow host")
         self._rate = bytes_per_second
+        self._environment = {**os.environ, "PATH": path or os.environ["PATH"]}
         self.key = settings.KEY_DIR / f"slow-{os.getpid()}-{folder.name}"
         prepare_host_folder(self.folder, self.key)
         self.port = 0
@@ -130,7 +131,13 @@ class SlowHost:
     def _start(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "transfers.demo.ssh_host", "--folder", str(self.folder.path)]
         command += ["--port", str(self.port), "--bytes-per-second", str(self._rate)]
-        process = subprocess.Popen(command, cwd=settings.BASE_DIR, stdout=subprocess.PIPE, start_new_session=True)
+        process = subprocess.Popen(
+            command,
+            cwd=settings.BASE_DIR,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
         assert process.stdout is not None
         self.port = int(process.stdout.readline().split()[-1])
         return process
