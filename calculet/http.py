@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from django.contrib import messages
@@ -14,7 +14,7 @@ from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import BadRequest
 from django.db import IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import render, resolve_url
+from django.shortcuts import redirect, render, resolve_url
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.utils.translation import gettext as _
@@ -27,6 +27,8 @@ from calculet.people.models import ActKey, Person
 
 ACT_KEY_FIELD = "act_key"
 ACT_KEYS_KEPT = timedelta(days=7)
+
+Result = TypeVar("Result")
 
 
 class PersonRequest(HttpRequest):
@@ -134,6 +136,25 @@ def claim_act(key: str, actor: Actor) -> None:
             )
     except IntegrityError as error:
         raise ActDoneAlready from error
+
+
+def act_once(request: PersonRequest, act: Callable[[Actor], Result]) -> Result:
+    """Do a form's act once, together with the claim on its key: a refused form can be sent again.
+
+    Raises what the act raises, and ActDoneAlready.
+    """
+    actor = actor_of(request)
+    with transaction.atomic():
+        claim_act(request.POST.get(ACT_KEY_FIELD, ""), actor)
+        return act(actor)
+
+
+def back_to(request: PersonRequest, address: str) -> HttpResponse:
+    """Redirect to the page that the form names in `next`, when that is on this site; else to `address`."""
+    wanted = request.POST.get("next", "")
+    if wanted and url_has_allowed_host_and_scheme(wanted, allowed_hosts={request.get_host()}):
+        return redirect(safe_return_path(request, wanted))
+    return redirect(address)
 
 
 def forget_old_act_keys() -> int:

@@ -7,33 +7,21 @@ from typing import TypeVar
 
 from django import forms
 from django.contrib import messages
-from django.db import transaction
 from django.http import HttpResponse
-from django.shortcuts import redirect
-from django.utils.http import url_has_allowed_host_and_scheme
 
 from calculet.actors import Actor
-from calculet.http import ACT_KEY_FIELD, ActDoneAlready, PersonRequest, actor_of, claim_act, safe_return_path
+from calculet.http import ActDoneAlready, PersonRequest, act_once, back_to
 from calculet.lifecycle import StateConflict
 from inventory.manifests.lists import ListError
 from inventory.remote.base import KeyUnusable, PathRefused, RemoteError
 from inventory.services.errors import InventoryError, NameTaken, ValueWrong
 
+__all__ = ["REFUSALS", "act_and_return", "act_once", "back_to", "refusal_show"]
+
 # Each says a sentence, and nothing was changed.
 REFUSALS = (InventoryError, RemoteError, StateConflict, ListError)
 
 T = TypeVar("T")
-
-
-def act_once(request: PersonRequest, act: Callable[[Actor], T]) -> T:
-    """Do a form's act once, together with the claim on its key: a refused form can be sent again.
-
-    Raises what the act raises, and ActDoneAlready.
-    """
-    actor = actor_of(request)
-    with transaction.atomic():
-        claim_act(request.POST.get(ACT_KEY_FIELD, ""), actor)
-        return act(actor)
 
 
 def act_and_return(request: PersonRequest, act: Callable[[Actor], object], back: str, *, done: str) -> HttpResponse:
@@ -47,14 +35,6 @@ def act_and_return(request: PersonRequest, act: Callable[[Actor], object], back:
     else:
         messages.success(request, done)
     return back_to(request, back)
-
-
-def back_to(request: PersonRequest, address: str) -> HttpResponse:
-    """Redirect to the page that the form names in `next`, when that is on this site; else to `address`."""
-    wanted = request.POST.get("next", "")
-    if wanted and url_has_allowed_host_and_scheme(wanted, allowed_hosts={request.get_host()}):
-        return redirect(safe_return_path(request, wanted))
-    return redirect(address)
 
 
 def refusal_show(form: forms.Form, error: Exception) -> None:

@@ -7,16 +7,15 @@ from typing import TypeVar
 
 from django.contrib import messages
 from django.core.exceptions import ValidationError
-from django.db import transaction
 from django.http import HttpResponse
-from django.shortcuts import redirect
-from django.utils.http import url_has_allowed_host_and_scheme
 
 from calculet.actors import Actor
-from calculet.http import ACT_KEY_FIELD, ActDoneAlready, PersonRequest, actor_of, claim_act, safe_return_path
+from calculet.http import ACT_KEY_FIELD, ActDoneAlready, PersonRequest, act_once, actor_of, back_to, claim_act
 from calculet.lifecycle import StateConflict
 from calculet.people.roles import Act, NotAllowed
 from transfers.services.orders import OrderStale
+
+__all__ = ["REFUSALS", "act_and_return", "act_first", "act_once", "back_to", "rights", "sentences_of"]
 
 # Each says a sentence, and nothing was changed.
 REFUSALS = (StateConflict, OrderStale, NotAllowed, ValidationError, ActDoneAlready)
@@ -32,17 +31,6 @@ def rights(request: PersonRequest) -> dict[str, dict[str, bool]]:
 def sentences_of(error: Exception) -> list[str]:
     """The sentences of a refusal."""
     return list(error.messages) if isinstance(error, ValidationError) else [str(error)]
-
-
-def act_once(request: PersonRequest, act: Callable[[Actor], T]) -> T:
-    """Do a form's act once, together with the claim on its key: a refused form can be sent again.
-
-    Raises what the act raises, and ActDoneAlready.
-    """
-    actor = actor_of(request)
-    with transaction.atomic():
-        claim_act(request.POST.get(ACT_KEY_FIELD, ""), actor)
-        return act(actor)
 
 
 def act_first(request: PersonRequest, act: Callable[[Actor], T]) -> T:
@@ -72,11 +60,3 @@ def act_and_return(
     else:
         messages.success(request, done)
     return back_to(request, back)
-
-
-def back_to(request: PersonRequest, address: str) -> HttpResponse:
-    """Redirect to the page that the form names in `next`, when that is on this site; else to `address`."""
-    wanted = request.POST.get("next", "")
-    if wanted and url_has_allowed_host_and_scheme(wanted, allowed_hosts={request.get_host()}):
-        return redirect(safe_return_path(request, wanted))
-    return redirect(address)
