@@ -40,6 +40,14 @@ def latest_scan(resource: Resource) -> Scan | None:
     return resource.scans.filter(state=ScanState.FINISHED).order_by("-finished_at", "-pk").first()
 
 
+def listing_of(resource: Resource) -> Scan | None:
+    """The best listing of a resource: its latest scan, else the latest list that somebody had."""
+    found = latest_scan(resource)
+    if found is not None:
+        return found
+    return resource.scans.filter(state=ScanState.IMPORTED).order_by("-finished_at", "-pk").first()
+
+
 def scan_entries(scan: Scan) -> QuerySet[Entry]:
     """A scan's entries in the order of their names, part by part: a folder's content follows it directly."""
     return scan.entries.order_by("position")

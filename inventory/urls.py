@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from inventory.views import board, hosts, lists, proposals, resources
+from inventory.views import board, hosts, lists, overlaps, proposals, resources
 
 app_name = "inventory"
 
@@ -25,6 +25,8 @@ urlpatterns: list[URLPattern] = [
     path("lists/<int:pk>/", lists.list_shown, name="list"),
     path("lists/<int:pk>/import/", lists.list_import, name="list-import"),
     path("lists/<int:pk>/discard/", lists.list_discard, name="list-discard"),
+    path("overlaps/", overlaps.overlap_list, name="overlaps"),
+    path("overlaps/measure/", overlaps.overlap_measure, name="overlap-measure"),
     path("proposals/", proposals.proposal_list, name="proposals"),
     path(f"{_PROPOSAL}approve/", proposals.proposal_approve, name="proposal-approve"),
     path(f"{_PROPOSAL}decline/", proposals.proposal_decline, name="proposal-decline"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from celery import Task, shared_task
 
-from inventory.tasks import run_digests, run_scan
+from inventory.tasks import measure_overlaps, run_digests, run_scan
 from transfers.services.links import link_run
 from transfers.services.packing import pack_run
 from transfers.services.reports import report_run
@@ -22,6 +22,7 @@ def tick() -> None:
     _hint(run_link, due.links)
     _hint(run_scan, due.scans)
     _hint(run_digests, due.digests)
+    _hint(measure_overlaps, due.overlaps)
     _hint(pack_build, due.packs)
     _hint(verify_build, due.verifies)
     _hint(open_build, due.opens)

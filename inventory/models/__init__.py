@@ -4,6 +4,7 @@ from inventory.models.digests import DigestRun, KnownDigest
 from inventory.models.fields import RemoteNameField
 from inventory.models.hosts import Channel, Host, HostKey
 from inventory.models.imports import ImportedList, ListState
+from inventory.models.overlaps import Overlap, OverlapMeasure, OverlapSet
 from inventory.models.resources import Resource, ResourceKind, SizeBasis
 from inventory.models.scans import Entry, Scan, ScanState
 from inventory.models.tiers import PlanFileLoad, Proposal, ProposalState, Tier
@@ -17,6 +18,9 @@ __all__ = [
     "ImportedList",
     "KnownDigest",
     "ListState",
+    "Overlap",
+    "OverlapMeasure",
+    "OverlapSet",
     "PlanFileLoad",
     "Proposal",
     "ProposalState",

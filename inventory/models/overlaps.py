@@ -1,0 +1,68 @@
+"""What was measured of the bytes that lie twice."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+
+from inventory.models.resources import Resource
+from inventory.models.scans import Scan
+
+
+class OverlapMeasure(models.Model):
+    """One measuring of every resource's latest listing against every other's. The newest finished one is shown."""
+
+    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    requested_at = models.DateTimeField(auto_now_add=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    problem = models.TextField(blank=True)
+
+    class Meta:
+        ordering: ClassVar = ["-requested_at"]
+
+    def __str__(self) -> str:
+        return f"overlaps {self.pk}"
+
+
+class OverlapSet(models.Model):
+    """A resource as it took part in a measuring. Bytes are those of its files, without empty ones."""
+
+    measure = models.ForeignKey(OverlapMeasure, on_delete=models.CASCADE, related_name="sets")
+    resource = models.ForeignKey(Resource, on_delete=models.CASCADE, related_name="+")
+    scan = models.ForeignKey(Scan, null=True, on_delete=models.SET_NULL, related_name="+")
+    files = models.PositiveBigIntegerField()
+    size_bytes = models.PositiveBigIntegerField()
+    digested_bytes = models.PositiveBigIntegerField()
+    copies_files = models.PositiveBigIntegerField(default=0)  # the same bytes again within the resource itself
+    copies_bytes = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["measure", "resource"], name="overlap_set_once_per_measure"),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.resource)
+
+
+class Overlap(models.Model):
+    """What of one resource lies in another as well: by digest, and maybe (by name and size, without both digests)."""
+
+    measure = models.ForeignKey(OverlapMeasure, on_delete=models.CASCADE, related_name="overlaps")
+    resource = models.ForeignKey(Resource, on_delete=models.CASCADE, related_name="overlaps")
+    other = models.ForeignKey(Resource, on_delete=models.CASCADE, related_name="+")
+    files = models.PositiveBigIntegerField()
+    size_bytes = models.PositiveBigIntegerField()
+    maybe_files = models.PositiveBigIntegerField()
+    maybe_bytes = models.PositiveBigIntegerField()
+    is_nested = models.BooleanField(default=False)  # one lies inside the other: the same files, not copies
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["measure", "resource", "other"], name="overlap_once_per_pair"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.resource} in {self.other}"

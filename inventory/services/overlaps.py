@@ -1,0 +1,156 @@
+"""Measuring where the same bytes lie twice: asked for by a person, done from the listings that are there."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from calculet.audit.services import record
+from calculet.leases.services import (
+    Held,
+    LeaseTaken,
+    lease_acquire,
+    lease_beat,
+    lease_hold,
+    lease_is_free,
+    lease_release,
+)
+from calculet.lifecycle import SYSTEM, Actor
+from calculet.people.roles import Act, require
+from inventory.models import Overlap, OverlapMeasure, OverlapSet, Resource, Scan
+from inventory.overlap.containment import OneFile, Overlaps, measure
+from inventory.selectors import listing_of, scan_entries
+
+KEPT_MEASURES = 2
+_BEAT_SECONDS = 2.0
+
+logger = logging.getLogger(__name__)
+
+
+class _Stopped(Exception):
+    """The worker is being shut down; the measuring begins again elsewhere."""
+
+
+def overlaps_request(*, actor: Actor) -> OverlapMeasure:
+    """Ask for a measuring; the caller sends `tasks.measure_overlaps`. One that waits already is returned.
+
+    Raises NotAllowed.
+    """
+    require(actor.user, Act.SCAN)
+    with transaction.atomic():
+        waiting = OverlapMeasure.objects.filter(finished_at__isnull=True, problem="").first()
+        if waiting is not None:
+            return waiting
+        row = OverlapMeasure.objects.create(requested_by=actor.user)
+        record(act="overlaps.asked", actor=actor, subject=row)
+    return row
+
+
+def overlaps_lease(measure_id: int) -> str:
+    """The name of the lease under which a measuring runs."""
+    return f"overlaps:{measure_id}"
+
+
+def overlaps_sweep() -> list[int]:
+    """Measurings that nobody works on although they were asked for."""
+    waiting = OverlapMeasure.objects.filter(finished_at__isnull=True, problem="").values_list("pk", flat=True)
+    return [pk for pk in waiting if lease_is_free(name=overlaps_lease(pk))]
+
+
+def overlaps_run(measure_id: int) -> None:
+    """Measure every resource's listing against every other's. May run twice; one of them works."""
+    row = OverlapMeasure.objects.filter(pk=measure_id, finished_at__isnull=True, problem="").first()
+    held = lease_acquire(name=overlaps_lease(measure_id)) if row is not None else None
+    if row is None or held is None:
+        return
+    try:
+        resources = list(Resource.objects.select_related("host").order_by("pk"))
+        listings = [(resource, scan) for resource in resources if (scan := listing_of(resource)) is not None]
+        alive = _Alive(held)
+        sets = ((resource.pk, _files(scan)) for resource, scan in listings)
+        _store(row, held, listings, measure(sets, keep_alive=alive))
+    except LeaseTaken as taken:
+        logger.info("%s", taken)
+    except _Stopped:
+        logger.info("%s was stopped with its worker; it begins again by the sweep", row)
+    except Exception:
+        logger.exception("%s failed by a fault of the program", row)
+        problem = _(
+            "The measuring ended by a fault of this program. The former one is kept. The worker's log says where."
+        )
+        OverlapMeasure.objects.filter(pk=row.pk).update(problem=problem)
+    finally:
+        lease_release(held)
+
+
+class _Alive:
+    """Keeps the lease every other second."""
+
+    def __init__(self, held: Held) -> None:
+        self._held, self._beaten = held, time.monotonic()
+
+    def __call__(self) -> None:
+        if time.monotonic() - self._beaten < _BEAT_SECONDS:
+            return
+        self._beaten = time.monotonic()
+        if lease_beat(self._held):
+            raise _Stopped
+
+
+def _files(scan: Scan) -> Iterator[OneFile]:
+    rows = scan_entries(scan).filter(kind="file").values_list("name", "size_bytes", "sha256", "device", "inode")
+    for name, size, sha256, device, inode in rows.iterator(chunk_size=5000):
+        digest = None if sha256 is None else bytes(sha256)
+        yield OneFile(name.base or scan.root.base, size, digest, (device, inode) if inode else None)
+
+
+def _store(row: OverlapMeasure, held: Held, listings: list[tuple[Resource, Scan]], found: Overlaps) -> None:
+    by_id = {resource.pk: resource for resource, _scan in listings}
+    sets, pairs = [], []
+    for resource, scan in listings:
+        sums, within = found.sums[resource.pk], found.pairs.get((resource.pk, resource.pk))
+        sets.append(
+            OverlapSet(
+                measure=row,
+                resource=resource,
+                scan=scan,
+                files=sums.files,
+                size_bytes=sums.size_bytes,
+                digested_bytes=sums.digested_bytes,
+                copies_files=within.files if within else 0,
+                copies_bytes=within.size_bytes if within else 0,
+            )
+        )
+    for (one, other), shared in found.pairs.items():
+        if one != other:
+            pairs.append(
+                Overlap(
+                    measure=row,
+                    resource_id=one,
+                    other_id=other,
+                    files=shared.files,
+                    size_bytes=shared.size_bytes,
+                    maybe_files=shared.maybe_files,
+                    maybe_bytes=shared.maybe_bytes,
+                    is_nested=_is_nested(by_id[one], by_id[other]),
+                )
+            )
+    with transaction.atomic():
+        lease_hold(held)
+        OverlapSet.objects.bulk_create(sets)
+        Overlap.objects.bulk_create(pairs, batch_size=1000)
+        OverlapMeasure.objects.filter(pk=row.pk).update(finished_at=timezone.now())
+        kept = OverlapMeasure.objects.order_by("-requested_at", "-pk").values_list("pk", flat=True)[:KEPT_MEASURES]
+        OverlapMeasure.objects.exclude(pk__in=list(kept)).delete()
+        record(act="overlaps.measured", actor=SYSTEM, subject=row, detail={"resources": len(sets), "pairs": len(pairs)})
+
+
+def _is_nested(one: Resource, other: Resource) -> bool:
+    if one.host_id != other.host_id or not one.path.raw or not other.path.raw:
+        return False
+    return one.path.is_below(other.path) or other.path.is_below(one.path)
