@@ -228,6 +228,21 @@ def test_an_empty_archive_and_an_empty_file(tmp_path: Path) -> None:
     assert _open(tmp_path, b"", None).is_good
 
 
+@pytest.mark.parametrize("size", [1024, 10240])
+def test_one_record_of_zeros_is_an_empty_archive(tmp_path: Path, size: int) -> None:
+    opened = _open(tmp_path, bytes(size), None)
+    assert (opened.content, opened.members) == ("tar", ())
+
+
+@pytest.mark.parametrize("content", [bytes(1024) + b"ext4's superblock" * 100, bytes(10241), bytes(2_000_000)])
+def test_an_image_that_begins_with_zeros_is_no_empty_archive(tmp_path: Path, content: bytes) -> None:
+    opened = _open(tmp_path, content, None)
+    assert opened.content == "unknown content"
+    assert [(member.size_bytes, member.sha256) for member in opened.members] == [
+        (len(content), hashlib.sha256(content).digest())
+    ]
+
+
 def test_a_stop_ends_the_read(tmp_path: Path) -> None:
     path = tmp_path / "pack.tar"
     path.write_bytes(PLAIN)

@@ -254,6 +254,12 @@ def test_a_stop_leaves_nothing(tmp_path: Path) -> None:
     assert list((tmp_path / "out").iterdir()) == []
 
 
+def test_an_image_that_begins_with_zeros_becomes_one_file(tmp_path: Path) -> None:
+    source = tmp_path / "disk.img"
+    source.write_bytes(bytes(1024) + ONE)
+    assert _tree(unpack_file(source, tmp_path / "out", {}).folder) == {"disk.img": bytes(1024) + ONE}
+
+
 def test_content_without_a_tar_becomes_one_file(tmp_path: Path) -> None:
     source = tmp_path / "weights.bin.zst"
     source.write_bytes(zstd(ONE))

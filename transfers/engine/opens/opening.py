@@ -25,7 +25,7 @@ from transfers.engine.opens.compare import compare_members
 from transfers.engine.opens.compressed import CompressedStream, compression_of
 from transfers.engine.opens.plain import ExactStream, PlainStream
 from transfers.engine.opens.tar import TarMember, TarReader
-from transfers.engine.opens.tar_headers import BLOCK, looks_like_tar
+from transfers.engine.opens.tar_headers import LOOK_BYTES, looks_like_tar
 from transfers.engine.opens.zstd import ZstdStream, is_zstd
 from transfers.engine.tree import Tree
 from transfers.engine.types import CheckLevel, Finding, Member, Outcome
@@ -55,7 +55,7 @@ def content_of(path: Path, *, window_limit_bytes: int = WINDOW_LIMIT_BYTES) -> I
 
 def holds_tar(stream: ExactStream) -> bool:
     """True when the content begins like a tar."""
-    return looks_like_tar(stream.peek(2 * BLOCK))
+    return looks_like_tar(stream.peek(LOOK_BYTES))
 
 
 def open_file(

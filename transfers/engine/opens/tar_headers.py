@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from transfers.engine.opens.base import ContentDamaged, ContentRefused
 
 BLOCK = 512
+LOOK_BYTES = 20 * 512 + 1  # more than an empty archive has: tar writes records of 20 blocks
 EXTENSION_BYTES_AT_MOST = 8 * 2**20  # of one PAX header or GNU long name
 SPARSE_RUNS_AT_MOST = 1_000_000
 EXPANDED_BYTES_AT_MOST = 64 * 2**40  # of one sparse member
@@ -75,13 +76,17 @@ def checksum_is_right(block: bytes) -> bool:
 
 
 def looks_like_tar(beginning: bytes) -> bool:
-    """True when content that begins so is a tar: a header with a right checksum, or an empty archive's zeros."""
+    """True when content that begins so is a tar: a header with a right checksum, or an empty archive.
+
+    `beginning`: LOOK_BYTES of the content, or all of it when it is shorter. An empty archive is one record of zeros and
+    nothing else; an image of a disk begins with zeros as well, and is none.
+    """
     if len(beginning) < BLOCK:
         return False
     block = beginning[:BLOCK]
     if any(block):
         return checksum_is_right(block) and (block[257:262] == b"ustar" or block[156:157] in KINDS)
-    return len(beginning) >= 2 * BLOCK and not any(beginning[: 2 * BLOCK])
+    return 2 * BLOCK <= len(beginning) < LOOK_BYTES and not any(beginning)
 
 
 def number(field: bytes) -> int:
