@@ -17,7 +17,7 @@ from calculet.audit.guards import EVENTS, guard_statements, unguard_statements
 from calculet.people.models import Person
 from calculet.people.roles import Role
 
-pytest_plugins = ["tests.ssh_fixtures"]
+pytest_plugins = ["tests.browser_fixtures", "tests.ssh_fixtures"]
 
 PASSWORD = "correct horse battery staple"
 

@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from calculet.people.models import Person
 from tests.conftest import PASSWORD
 from tests.hosts import resource_make
 from tests.live.product import Product, SlowHost, wait_until
-from tests.parts import find, need
 from tests.transfers import jobs
 from transfers.models import Report
 
@@ -27,20 +26,6 @@ pytestmark = [
 
 PATIENCE_MS = 30_000
 expect.set_options(timeout=PATIENCE_MS)
-
-
-@pytest.fixture
-def browser() -> Iterator[Browser]:
-    need("chromium")
-    # Its driver's event loop runs in this thread, where Django would take every query for one in a coroutine.
-    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
-    try:
-        with sync_playwright() as playwright:
-            chromium = playwright.chromium.launch(executable_path=find("chromium"), args=["--no-sandbox"])
-            yield chromium
-            chromium.close()
-    finally:
-        del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
 
 
 @pytest.fixture

@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from django.urls import reverse
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from calculet.people.models import Person
 from tests.conftest import PASSWORD
-from tests.parts import find, need
 from tests.transfers.factories import MEBIBYTE, PlannedHost, make_resource
 from transfers.models import Build, BuildState, Item
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 expect.set_options(timeout=15_000)
-
-
-@pytest.fixture
-def browser() -> Iterator[Browser]:
-    need("chromium")
-    # Its driver's event loop runs in this thread, where Django would take every query for one in a coroutine.
-    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
-    try:
-        with sync_playwright() as playwright:
-            chromium = playwright.chromium.launch(executable_path=find("chromium"), args=["--no-sandbox"])
-            yield chromium
-            chromium.close()
-    finally:
-        del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
 
 
 @pytest.fixture
