@@ -20,6 +20,7 @@ urlpatterns: list[URLPattern] = [
     path(f"{_RESOURCE}digests/", resources.resource_digests, name="resource-digests"),
     path("digests/<int:pk>/cancel/", resources.digests_cancel, name="digests-cancel"),
     path("scans/<int:pk>/", resources.entries, name="entries"),
+    path("scans/<int:pk>/changes/", resources.scan_changes, name="scan-changes"),
     path("scans/<int:pk>/cancel/", resources.scan_cancel, name="scan-cancel"),
     path("scans/<int:pk>/export/", lists.scan_export, name="scan-export"),
     path("lists/<int:pk>/", lists.list_shown, name="list"),

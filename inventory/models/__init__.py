@@ -6,7 +6,7 @@ from inventory.models.hosts import Channel, Host, HostKey
 from inventory.models.imports import ImportedList, ListState
 from inventory.models.overlaps import Overlap, OverlapMeasure, OverlapSet
 from inventory.models.resources import Resource, ResourceKind, SizeBasis
-from inventory.models.scans import Entry, Scan, ScanState
+from inventory.models.scans import Entry, Scan, ScanChange, ScanState
 from inventory.models.tiers import PlanFileLoad, Proposal, ProposalState, Tier
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Resource",
     "ResourceKind",
     "Scan",
+    "ScanChange",
     "ScanState",
     "SizeBasis",
     "Tier",

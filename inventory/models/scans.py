@@ -57,6 +57,14 @@ class Scan(models.Model):
     apparent_bytes = models.PositiveBigIntegerField(default=0)
     stored_bytes = models.PositiveBigIntegerField(default=0)
     problem = models.TextField(blank=True)
+    # Against the scan that finished before it, of the same place; null when there was none.
+    former = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="later")
+    added = models.PositiveBigIntegerField(null=True, blank=True)
+    removed = models.PositiveBigIntegerField(null=True, blank=True)
+    changed = models.PositiveBigIntegerField(null=True, blank=True)
+    added_bytes = models.PositiveBigIntegerField(default=0)
+    removed_bytes = models.PositiveBigIntegerField(default=0)
+    changed_bytes = models.PositiveBigIntegerField(default=0)
 
     class Meta:
         ordering: ClassVar = ["-requested_at"]
@@ -71,6 +79,11 @@ class Scan(models.Model):
 
     def __str__(self) -> str:
         return f"scan {self.pk} of {self.resource}"
+
+    @property
+    def drifted(self) -> int | None:
+        """How many paths are not as the former scan found them; None when there was no former one."""
+        return None if self.added is None else self.added + (self.removed or 0) + (self.changed or 0)
 
 
 class Entry(models.Model):
@@ -117,3 +130,30 @@ class Entry(models.Model):
 
     def __str__(self) -> str:
         return str(self.name)
+
+
+class ScanChange(models.Model):
+    """One path that a scan found otherwise than the scan before. Of many, the first are kept; the scan counts all."""
+
+    class Kind(models.TextChoices):
+        ADDED = "added", "added"
+        REMOVED = "removed", "removed"
+        CHANGED = "changed", "changed"
+
+    scan = models.ForeignKey(Scan, on_delete=models.CASCADE, related_name="changes")
+    position = models.PositiveIntegerField()
+    kind = models.CharField(max_length=8, choices=Kind.choices)
+    name = RemoteNameField()
+    entry_kind = models.CharField(max_length=16, choices=Entry.Kind.choices)
+    reason = models.CharField(max_length=16, blank=True)  # of a changed one: content, size, time, kind
+    size_before = models.PositiveBigIntegerField(null=True, blank=True)
+    size_after = models.PositiveBigIntegerField(null=True, blank=True)
+
+    class Meta:
+        ordering: ClassVar = ["scan", "position"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["scan", "position"], name="scan_change_position_once_per_scan"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from datetime import timedelta
 from itertools import islice
+from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, Max, OuterRef
@@ -30,6 +31,7 @@ from inventory.connect import open_remote
 from inventory.models import Entry, Host, Resource, Scan, ScanState, SizeBasis
 from inventory.remote.base import CommandFailed, ConnectionLost, PathMissing, PathRefused, RemoteError
 from inventory.remote.probe import ProbeReport
+from inventory.services.comparing import scan_compare
 from inventory.services.errors import PathAbsent
 from inventory.services.hosts import host_problem_keep
 from inventory.services.known_digests import digests_fill
@@ -135,7 +137,7 @@ def _run(scan: Scan, held: Held, progress: Progress) -> None:
             _collect(scan, held, sorter, progress)
             _store(scan, held, sorter)
             digests_fill(scan, hold=lambda: _hold_wanted(scan, held))
-            _finish(scan, held, sorter)
+            _finish(scan, held, sorter, scan_compare(scan, held))
     except (_NotWanted, StateConflict):
         _entries_remove(scan, held)
     except (LeaseTaken, _Stopped):
@@ -250,7 +252,7 @@ def _batches(rows: Iterator[Entry]) -> Iterator[list[Entry]]:
         yield batch
 
 
-def _finish(scan: Scan, held: Held, sorter: EntrySorter) -> None:
+def _finish(scan: Scan, held: Held, sorter: EntrySorter, drift: dict[str, Any]) -> None:
     totals = asdict(sorter.totals())
     lease_beat(held)
     with transaction.atomic():
@@ -258,15 +260,20 @@ def _finish(scan: Scan, held: Held, sorter: EntrySorter) -> None:
         Resource.objects.filter(pk=scan.resource_id, path=scan.root).update(
             size_bytes=totals["apparent_bytes"], size_basis=SizeBasis.EXACT
         )
+        if drift and (drift["added"] or drift["removed"] or drift["changed"]):
+            # What is at home is no longer what lies there.
+            verified = Resource.objects.filter(pk=scan.resource_id, verified_bytes__gt=0, stale_since__isnull=True)
+            verified.update(stale_since=timezone.now())
         host_problem_keep(host_id=scan.host_id, problem="")
         advance(
             scan,
             ScanState.FINISHED,
             act="scan.finished",
             actor=SYSTEM,
-            detail=totals,
+            detail={**totals, **{name: count for name, count in drift.items() if name != "former"}},
             finished_at=timezone.now(),
             **totals,
+            **drift,
         )
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
+from django.core.paginator import Paginator
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -16,12 +18,13 @@ from calculet.people.roles import Act, require
 from inventory import browsing, selectors
 from inventory.forms import ResourceForm
 from inventory.manifests.formats import WRITABLE
-from inventory.models import DigestRun, Host, Resource, Scan
+from inventory.models import DigestRun, Host, Resource, Scan, ScanChange
 from inventory.services import digest_runs, resources, scans
 from inventory.tasks import run_digests, run_scan, send_soon
 from inventory.views.acts import REFUSALS, act_and_return, act_once, refusal_show
 
 FIRST_ENTRIES = 20
+CHANGES_A_PAGE = 200
 
 
 @require_safe
@@ -156,6 +159,27 @@ def entries(request: PersonRequest, pk: int) -> HttpResponse:
     }
     is_lost = entry is None and bool(key)
     return render(request, "inventory/entries.html", context, status=404 if is_lost else 200)
+
+
+@require_safe
+def scan_changes(request: PersonRequest, pk: int) -> HttpResponse:
+    """What a scan found otherwise than the one before: `?kind=` keeps added, removed or changed."""
+    require(request.user, Act.VIEW)
+    scan = get_object_or_404(Scan.objects.select_related("resource__host", "former"), pk=pk)
+    kind = request.GET.get("kind", "")
+    rows = scan.changes.order_by("position")
+    if kind in ScanChange.Kind.values:
+        rows = rows.filter(kind=kind)
+    page = Paginator(rows, CHANGES_A_PAGE).get_page(request.GET.get("page"))
+    context = {
+        "scan": scan,
+        "resource": scan.resource,
+        "kind": kind,
+        "page": page,
+        "query": urlencode({"kind": kind}) if kind else "",
+        "kept": scan.changes.count(),
+    }
+    return render(request, "inventory/changes.html", context)
 
 
 def _number(text: str) -> int | None:

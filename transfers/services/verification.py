@@ -255,6 +255,10 @@ def _note_opened(turn: BuildTurn, opened: Opened) -> None:
         advance(build, BuildState.OPENED, act="build.opened", actor=SYSTEM, detail=detail, **fields)
         for resource in build.item.resources.all():
             Resource.objects.filter(pk=resource.pk).update(verified_bytes=_verified_bytes(resource))
+            # A build that was planned after the change was seen brings what lies there now.
+            Resource.objects.filter(pk=resource.pk, stale_since__lt=build.item.revision.created_at).update(
+                stale_since=None
+            )
 
 
 def _as_member(found: FoundMember) -> Member:
