@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,52 @@ class ReasonForm(PageForm):
     """A note that must be given."""
 
     note = forms.CharField(label=_("Note"), max_length=4000, widget=forms.Textarea(attrs={"rows": 2}))
+
+
+VALUE_EARLY = "value"
+
+
+class AdviceForm(PageForm):
+    """What an advised order is for. It is a question: nothing is saved by it."""
+
+    aim = forms.ChoiceField(label=_("Aim"), required=False)
+    may_cross_tiers = forms.BooleanField(
+        label=_("May put a worse tier before a better one"),
+        required=False,
+        help_text=_("Otherwise a pack of a better tier stays before those of worse tiers that stand behind it now."),
+    )
+
+    def __init__(self, *args: Any, names: Sequence[str], weights: Mapping[int, float], **options: Any) -> None:
+        super().__init__(*args, **options)
+        aim = self.fields["aim"]
+        assert isinstance(aim, forms.ChoiceField)
+        aim.choices = [
+            *((f"need:{name}", gettext("earliest: %(name)s") % {"name": name}) for name in names),
+            (VALUE_EARLY, gettext("most tier-weighted bytes early")),
+        ]
+        self._weights = dict(weights)
+        for position, weight in weights.items():
+            self.fields[f"weight_{position}"] = forms.FloatField(
+                label=gettext("Weight of tier %(position)s") % {"position": position},
+                required=False,
+                min_value=0,
+                max_value=1e6,
+                initial=f"{weight:g}",
+            )
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of the weights' fields."""
+        return [f"weight_{position}" for position in self._weights]
+
+    def question(self) -> tuple[str | None, dict[int, float], bool]:
+        """(aim, weights, whether tiers may be crossed); what was not said, or wrongly, is as it is by default."""
+        data = self.cleaned_data if self.is_bound and self.is_valid() else {}
+        aims = [str(value) for value, _label in self.fields["aim"].choices]  # type: ignore[attr-defined]
+        aim = data.get("aim") or aims[0]
+        said = {position: data.get(f"weight_{position}") for position in self._weights}
+        weights = {at: self._weights[at] if weight is None else float(weight) for at, weight in said.items()}
+        return aim.removeprefix("need:") if aim != VALUE_EARLY else None, weights, bool(data.get("may_cross_tiers"))
 
 
 class RateForm(PageForm):

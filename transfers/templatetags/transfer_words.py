@@ -10,12 +10,15 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, pgettext_lazy
 
-from calculet.pages.templatetags.shown import NOTHING, bytes_rate, duration, moment
+from calculet.pages.templatetags.shown import NOTHING, bytes_rate, bytes_short, duration, moment
+from transfers.forecast.advice import Why
 from transfers.forecast.simulate import Times
+from transfers.selectors.advice import AdvisedRow, Gain
 from transfers.selectors.chunks import HERE, MISSING, PART, PROVEN, WRONG
 from transfers.selectors.paces import HostPaces
 
 register = template.Library()
+_SAME_SHARE = 0.005  # of the time: less is the noise of a forecast
 _FAR_SECONDS = 10 * 365 * 86_400.0
 
 _CHUNK_CLASSES = {PROVEN: "v", HERE: "h", PART: "b", WRONG: "x", MISSING: ""}
@@ -32,6 +35,11 @@ _LANE_WORDS = {
     "waiting": pgettext_lazy("lane", "waiting for work"),
     "redialling": pgettext_lazy("lane", "connecting again"),
     "closed": pgettext_lazy("lane", "closed"),
+}
+_ORDER_WORDS = {
+    "in_force": gettext_lazy("order in force"),
+    "advised": gettext_lazy("advice"),
+    "largest_first": gettext_lazy("largest first"),
 }
 _FIELD_WORDS = {
     "mode": gettext_lazy("mode"),
@@ -140,3 +148,50 @@ def basis_words(paces: HostPaces | None) -> str:
         )
         % figures
     )
+
+
+@register.simple_tag
+def why_words(one: AdvisedRow) -> str:
+    """Why a pack stands where the advice puts it, in a sentence."""
+    left, need = bytes_short(one.row.left_bytes), one.advised.need
+    figures = {"need": need, "left": left, "tier": one.tier, "value": f"{one.advised.value:,.3g}"}
+    match one.advised.why:
+        case Why.NEEDED:
+            return _("“%(need)s” needs it, and %(left)s are left.") % figures
+        case Why.TIER:
+            return _("Its tier %(tier)s stays before the worse tier of a pack that “%(need)s” needs.") % figures
+        case Why.NEXT:
+            return _("After the aim, “%(need)s” needs it; %(left)s are left.") % figures
+        case Why.NEARLY_DONE:
+            return _("More than half of it is here: the %(left)s left make all of it usable.") % figures
+        case Why.VALUE:
+            return _("By value: %(value)s weighted bytes become usable for each byte still to come.") % figures
+        case Why.KEPT:
+            return _("Nothing moves it at present, so it keeps its place.")
+
+
+@register.filter
+def earlier_words(gain: Gain) -> str:
+    """What an order changes for a capability: “2 h 10 min earlier”."""
+    if gain.now is None or gain.then is None:
+        return _("no time in either order")
+    seconds = gain.earlier_seconds
+    if abs(seconds) < _SAME_SHARE * max(gain.now.expected_seconds, 60.0):
+        return _("as now")
+    time = duration(abs(seconds))
+    return _("%(time)s earlier") % {"time": time} if seconds > 0 else _("%(time)s later") % {"time": time}
+
+
+@register.filter
+def order_words(kind: str) -> str:
+    """What an order of the value curve is called."""
+    return str(_ORDER_WORDS.get(kind, kind))
+
+
+@register.filter
+def duration_tick(seconds: float) -> str:
+    """A round time in one unit, for an axis: “10 min”."""
+    for count, words in ((86_400, _("%(count)s d")), (3600, _("%(count)s h")), (60, _("%(count)s min"))):
+        if seconds >= count:
+            return words % {"count": int(seconds // count)}
+    return _("%(count)s s") % {"count": int(seconds)}

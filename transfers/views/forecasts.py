@@ -1,4 +1,4 @@
-"""Forecasts: a host's times and what they go by, and the times of an order that nobody has saved."""
+"""Forecasts: a host's times and what they go by, the order advised, and the times of an order that nobody saved."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from django.views.decorators.http import require_POST, require_safe
 
 from calculet.http import PersonRequest
 from calculet.people.roles import Act, require
-from transfers.forms import RateForm
+from transfers.forms import AdviceForm, RateForm
 from transfers.models import Plan
+from transfers.selectors.advice import curve_of, largest_first, suggest, weights_of
 from transfers.selectors.board import board_of
-from transfers.selectors.forecast import forecast_board
+from transfers.selectors.forecast import forecast_board, needs_of
 from transfers.selectors.overview import capability_states
 from transfers.services import forecasts
 from transfers.views.acts import act_and_return, rights
+from transfers.views.curve_chart import curve_chart
 from transfers.views.find import plan_of_host
 
 
@@ -44,7 +46,16 @@ def forecast_page(
 ) -> HttpResponse:
     """Render a host's forecast; a statement that was refused is shown again."""
     board = forecast_board(board_of(plan))
+    advice_form = AdviceForm(request.GET or None, names=list(needs_of(board)), weights=weights_of())
+    aim, weights, may_cross = advice_form.question()
+    advice = suggest(board, aim=aim, weights=weights, may_cross_tiers=may_cross)
+    curves = {"in_force": board, "advised": advice.board, "largest_first": largest_first(board)}
     context: dict[str, Any] = {
+        "advice": advice,
+        "advice_form": advice_form,
+        "chart": curve_chart({kind: curve_of(one, weights) for kind, one in curves.items()}),
+        "pack_ids": [one.row.pack.pk for one in advice.rows],
+        "seen_ids": ",".join(str(row.pack.pk) for row in board.rows),
         "host": plan.host,
         "plan": plan,
         "board": board,
