@@ -206,7 +206,10 @@ def test_two_who_decide_at_once_leave_one_decision(host: Host, alice: Person, bo
     plans.revision_approve(revision=revision, digest=revision.digest, actor=Actor.of(bob))
     with pytest.raises(StateConflict):
         plans.revision_decline(revision=late, digest=late.digest, actor=Actor.of(dan))
+    with pytest.raises(StateConflict, match="it is “approved” now"):
+        plans.revision_approve(revision=late, digest=late.digest, actor=Actor.of(dan))
     assert Approval.objects.count() == 1
+    assert Revision.objects.get(pk=revision.pk).state == RevisionState.APPROVED
 
 
 def test_every_act_of_a_plan_is_an_event_in_one_chain(host: Host, alice: Person, bob: Person) -> None:

@@ -258,7 +258,8 @@ def revision_approve(*, revision: Revision, digest: str, actor: Actor, note: str
     require(actor.user, Act.PLAN_APPROVE)
     with transaction.atomic():
         _decide(revision, Decision.APPROVE, digest, actor, note)
-        former = Revision.objects.filter(plan=revision.plan, state=RevisionState.APPROVED).first()
+        others = revision.plan.revisions.exclude(pk=revision.pk)
+        former = others.filter(state=RevisionState.APPROVED).first()
         if former is not None:
             advance(former, RevisionState.SUPERSEDED, act="plan.supersede", actor=actor, decided_at=timezone.now())
         advance(
