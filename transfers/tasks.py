@@ -5,6 +5,7 @@ from __future__ import annotations
 from celery import Task, shared_task
 
 from inventory.tasks import measure_overlaps, run_digests, run_scan
+from transfers.services.forecasts import forecasts_keep
 from transfers.services.links import link_run
 from transfers.services.packing import pack_run
 from transfers.services.reports import report_run
@@ -28,6 +29,7 @@ def tick() -> None:
     _hint(open_build, due.opens)
     _hint(make_report, due.reports)
     _hint(run_unpack, due.unpacks)
+    forecasts_keep()
 
 
 def _hint(task: Task[[int], None], ids: tuple[int, ...]) -> None:

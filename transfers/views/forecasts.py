@@ -17,6 +17,7 @@ from transfers.forms import AdviceForm, RateForm
 from transfers.models import Plan
 from transfers.selectors.advice import curve_of, largest_first, suggest, weights_of
 from transfers.selectors.board import board_of
+from transfers.selectors.calibration import calibration_of
 from transfers.selectors.forecast import forecast_board, needs_of
 from transfers.selectors.overview import capability_states
 from transfers.services import forecasts
@@ -52,6 +53,7 @@ def forecast_page(
     curves = {"in_force": board, "advised": advice.board, "largest_first": largest_first(board)}
     context: dict[str, Any] = {
         "advice": advice,
+        "calibration": calibration_of(plan.host),
         "advice_form": advice_form,
         "chart": curve_chart({kind: curve_of(one, weights) for kind, one in curves.items()}),
         "pack_ids": [one.row.pack.pk for one in advice.rows],
