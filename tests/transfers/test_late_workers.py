@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from inventory.models import Host
 from tests.hosts import host_make, resource_make
 from tests.sshd import Sshd
 from tests.transfers import jobs
+from transfers.engine import landing
 from transfers.evidence.reports import report_write
 from transfers.ledger import RowLedger
 from transfers.models import Build, BuildState, Report, UnpackState
@@ -161,3 +163,30 @@ def test_a_build_that_is_replaced_as_its_last_byte_comes_does_not_end_the_link(
     packed.refresh_from_db()
     assert host.problem == ""
     assert packed.state == BuildState.REPLACED
+
+
+def test_a_report_that_waited_for_room_leaves_no_problem_behind(opened: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> bytes:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reports, "report_write", full)
+        report_run(opened.pk)
+    opened.refresh_from_db()
+    assert "bytes free and more are needed" in opened.problem
+    assert opened.not_before is not None
+    report_run(opened.pk)
+    opened.refresh_from_db()
+    assert (opened.problem, opened.not_before) == ("", None)
+    assert opened.reports.count() == 1
+
+
+def test_an_unpacking_without_room_says_that_it_has_to_be_asked_for_again(
+    opened: Build, alice: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(landing, "free_bytes", lambda folder: 10)
+    act = unpack_request(build=opened, actor=Actor.of(alice))
+    unpack_run(act.pk)
+    act.refresh_from_db()
+    assert act.state == UnpackState.FAILED
+    assert "10 bytes free" in act.problem and act.problem.endswith("asked for again.")

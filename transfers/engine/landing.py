@@ -45,9 +45,10 @@ class LandingFull(LandingError):
     free_bytes: int
 
     def __str__(self) -> str:
+        needed = f"{self.needed_bytes:,} more are" if self.needed_bytes else "more are"
         return (
-            f"“{shown(self.folder)}” has {self.free_bytes:,} bytes free and {self.needed_bytes:,} more are needed. "
-            "What had arrived is kept. Free space there; the fetch then goes on where it was."
+            f"“{shown(self.folder)}” has {self.free_bytes:,} bytes free and {needed} needed. What had arrived is kept. "
+            "Free space there; it then goes on where it was."
         )
 
 

@@ -65,6 +65,7 @@ def _number(build: Build, apart: Path, digest: str, actor: Actor, held: Held | N
     with transaction.atomic():
         if held is not None:
             lease_hold(held)
+            Build.objects.filter(pk=build.pk).update(problem="", not_before=None)  # what it waited for has come
         Build.objects.select_for_update().get(pk=build.pk)
         below = f"{build.folder}/report-{build.reports.count() + 1}"
         folder = Path(build.landing.path) / below

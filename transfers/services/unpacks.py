@@ -15,7 +15,7 @@ from calculet.leases.services import Held, LeaseTaken, lease_acquire, lease_hold
 from calculet.lifecycle import SYSTEM, Actor, advance
 from calculet.people.roles import Act, require
 from inventory.remote.names import escape
-from transfers.engine.landing import LandingError, need_room
+from transfers.engine.landing import LandingError, LandingFull, need_room
 from transfers.engine.opens.base import ContentError, Watch
 from transfers.engine.unpack import UnpackDiffers, Unpacked, unpack_file, unpack_files
 from transfers.engine.verify import Stopped
@@ -77,6 +77,9 @@ def _run(unpack: Unpack, held: Held) -> None:
     try:
         with Heart(held) as heart:
             done = _unpack(unpack, Watch(stop=heart))
+    except LandingFull as error:
+        _fail(unpack, held, f"{error} " + _("Unpacking begins when it is asked for again."))
+        return
     except (ContentError, LandingError, UnpackDiffers) as error:
         _fail(unpack, held, str(error))
         return
