@@ -187,5 +187,6 @@ LOGGING = {
     "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": LOG_LEVEL},
-    "loggers": {"paramiko": {"level": "WARNING"}, "axes": {"level": "WARNING"}},
+    # What paramiko meets is raised as an error of ours; its own lines would say it twice.
+    "loggers": {"paramiko": {"level": "CRITICAL"}, "axes": {"level": "WARNING"}},
 }

@@ -267,7 +267,8 @@ class ShellStream(Protocol):
     def receive(self, limit_bytes: int, *, timeout_seconds: float) -> bytes:
         """Return between 1 and `limit_bytes` bytes of the shell's standard output, as soon as there are any.
 
-        Raises DeadlinePassed when none came within the time, ConnectionLost when the connection ended.
+        What a login shell prints before ours runs is skipped. Raises DeadlinePassed when none came within the time,
+        ConnectionLost when the connection ended, ShellUnusable when there is no shell or an endless greeting.
         """
 
     def close(self) -> None:

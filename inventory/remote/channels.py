@@ -10,42 +10,26 @@ from collections.abc import Callable
 
 import paramiko
 
+from inventory.remote.ahead import AheadChannel
 from inventory.remote.base import ConnectionLost, DeadlinePassed, ShellUnusable
 from inventory.remote.connection import Connection
-from inventory.remote.shell import COMMAND_LINE, GREETING_LIMIT_BYTES
+from inventory.remote.shell import GREETING_LIMIT_BYTES
 
 READ_BYTES = 256 * 1024
 _EXIT_STATUS_SECONDS = 5.0
 
 
-def start_shell(channel: paramiko.Channel, connection: Connection) -> None:
-    """Ask for `exec /bin/sh -s` and do not wait for the answer: a refusal closes the channel by itself.
-
-    paramiko's own exec_command waits for the answer without a deadline, and costs a round trip.
-    """
-    message = paramiko.Message()
-    message.add_byte(bytes([98]))  # SSH_MSG_CHANNEL_REQUEST
-    message.add_int(channel.remote_chanid)
-    message.add_string("exec")
-    message.add_boolean(True)  # noqa: FBT003  (paramiko: answer wanted)
-    message.add_string(COMMAND_LINE)
-    try:
-        connection.transport._send_user_message(message)  # type: ignore[attr-defined]
-    except (paramiko.SSHException, EOFError, OSError) as error:
-        raise connection.lost() from error
-
-
 class SshSession:
     """One framed script's streams. `on_close` tells the pool."""
 
-    def __init__(self, connection: Connection, channel: paramiko.Channel, on_close: Callable[[], None]) -> None:
+    def __init__(self, connection: Connection, channel: AheadChannel, on_close: Callable[[], None]) -> None:
         self.connection, self._channel, self._on_close = connection, channel, on_close
         self._closed = False
         self._ready = threading.Event()
         # Either stream wakes the reader; see `receive` for why no piece is missed.
         channel.in_buffer.set_event(self._ready)
         channel.in_stderr_buffer.set_event(self._ready)
-        start_shell(channel, connection)
+        connection.start_shell(channel)
 
     def send(self, data: bytes, *, timeout_seconds: float) -> None:
         """See `Session.send`."""
@@ -124,32 +108,20 @@ class SshSession:
 class SshShellStream:
     """A lane's shell on a connection of its own; see `ShellStream`."""
 
-    def __init__(self, connection: Connection, channel: paramiko.Channel, on_close: Callable[[], None]) -> None:
+    def __init__(self, connection: Connection, channel: AheadChannel, on_close: Callable[[], None]) -> None:
         self._connection, self._channel, self._on_close = connection, channel, on_close
+        self._marker = secrets.token_hex(16).encode() + b"\n"
+        self._is_greeting = True  # what the login shell prints of its own comes first
+        self._greeting, self._greeting_bytes = b"", 0
         self._rest = b""
 
-    def start(self, *, timeout_seconds: float) -> None:
-        """Start the shell and skip what the login shell prints first. Raises ShellUnusable, DeadlinePassed."""
-        marker = secrets.token_hex(16).encode()
-        start_shell(self._channel, self._connection)
+    def start(self) -> None:
+        """Start the shell, and have it say when what it prints is ours. Waits for nothing. Raises ConnectionLost."""
+        self._connection.start_shell(self._channel)
         self.send(
             b"LC_ALL=C; export LC_ALL; exec 2>/dev/null\n"
-            b"printf '%s%s\\n' " + marker[:16] + b" " + marker[16:] + b"\n"
+            b"printf '%s%s\\n' " + self._marker[:16] + b" " + self._marker[16:-1] + b"\n"
         )  # fmt: skip
-        deadline = time.monotonic() + timeout_seconds
-        seen, dropped = b"", 0
-        while (at := seen.find(marker + b"\n")) < 0:
-            dropped += max(0, len(seen) - len(marker))
-            seen = seen[-len(marker) :]
-            if dropped > GREETING_LIMIT_BYTES:
-                raise ShellUnusable("the login shell prints without end before it runs our command")
-            try:
-                seen += self.receive(READ_BYTES, timeout_seconds=max(0.01, deadline - time.monotonic()))
-            except ConnectionLost as error:
-                if self._connection.is_alive:
-                    raise ShellUnusable("the login shell ended before it ran /bin/sh") from error
-                raise
-        self._rest = seen[at + len(marker) + 1 :]
 
     def send(self, script: bytes) -> None:
         """See `ShellStream.send`."""
@@ -162,10 +134,32 @@ class SshShellStream:
             raise self._connection.lost() from error
 
     def receive(self, limit_bytes: int, *, timeout_seconds: float) -> bytes:
-        """See `ShellStream.receive`."""
+        """See `ShellStream.receive`. Raises ShellUnusable too, until the shell has spoken."""
+        deadline = time.monotonic() + timeout_seconds
+        if self._is_greeting:
+            self._skip_greeting(deadline)
         if self._rest:
             data, self._rest = self._rest[:limit_bytes], self._rest[limit_bytes:]
             return data
+        return self._receive(limit_bytes, max(0.01, deadline - time.monotonic()))
+
+    def _skip_greeting(self, deadline: float) -> None:
+        while (at := self._greeting.find(self._marker)) < 0:
+            self._greeting = self._greeting[-len(self._marker) :]
+            if self._greeting_bytes > GREETING_LIMIT_BYTES:
+                raise ShellUnusable("the login shell prints without end before it runs our command")
+            try:
+                data = self._receive(READ_BYTES, max(0.01, deadline - time.monotonic()))
+            except ConnectionLost as error:
+                if self._connection.is_alive:
+                    raise ShellUnusable("the login shell ended before it ran /bin/sh") from error
+                raise
+            self._greeting += data
+            self._greeting_bytes += len(data)
+        self._rest = self._greeting[at + len(self._marker) :]
+        self._is_greeting, self._greeting = False, b""
+
+    def _receive(self, limit_bytes: int, timeout_seconds: float) -> bytes:
         channel = self._channel
         try:
             while channel.recv_stderr_ready():

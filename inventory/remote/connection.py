@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import ipaddress
 import logging
-import queue
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import paramiko
 from paramiko.ssh_exception import IncompatiblePeer
 
+from inventory.remote.ahead import AheadChannel, AheadTransport
 from inventory.remote.base import (
     ConnectionLost,
     ConnectionRefused,
@@ -30,12 +27,13 @@ from inventory.remote.base import (
 )
 from inventory.remote.hostkeys import KEY_TYPES, PinnedKey, signature_types
 from inventory.remote.keys import KeySource, usable_keys
+from inventory.remote.shell import COMMAND_LINE
+from inventory.remote.sockets import PatientSocket, connect
 
 # Cheapest first; whatever else both sides know follows, so that old servers are reached too.
 _KEX_FIRST = ("curve25519-sha256@libssh.org", "ecdh-sha2-nistp256")
 _CIPHERS_FIRST = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "aes256-ctr")
 _CLOSE_SECONDS = 2.0
-_FIRST_WORDS_BYTES = 64
 _OTHER_PROTOCOLS = (b"HTTP/", b"<", b"\x15\x03", b"220 ", b"220-", b"+OK", b"* OK")  # web, TLS alert, mail, FTP
 KEEPALIVE_SECONDS = 15
 
@@ -54,53 +52,24 @@ class Endpoint:
     pinned: PinnedKey | None = None
 
 
-class PatientSocket(socket.socket):
-    """A socket whose writes fail when the other side takes nothing for a stated time.
-
-    paramiko repeats a write that timed out for ever, so a stopped server would hold its caller as long as it likes.
-    """
-
-    stall_seconds = 60.0
-    first_words = b""  # what the other side said first, for error sentences
-    _stalled_since: float | None = None
-
-    def recv(self, size: int, flags: int = 0) -> bytes:
-        """Like socket.recv; notes the first words."""
-        data = super().recv(size, flags)
-        if len(self.first_words) < _FIRST_WORDS_BYTES:
-            self.first_words += data[:_FIRST_WORDS_BYTES]
-        return data
-
-    def send(self, data: Any, flags: int = 0) -> int:
-        """Like socket.send. Raises ConnectionResetError after `stall_seconds` without progress."""
-        try:
-            sent = super().send(data, flags)
-        except TimeoutError:
-            now = time.monotonic()
-            if self._stalled_since is None:
-                self._stalled_since = now
-            elif now - self._stalled_since > self.stall_seconds:
-                raise ConnectionResetError(errno.ECONNRESET, "the other side takes no data") from None
-            raise
-        self._stalled_since = None
-        return sent
-
-
 class Connection:
     """A signed-in connection. `end` may be called from any thread and at any time, also while it is being made."""
 
     def __init__(self, address: str, port: int) -> None:
         self.address, self.port = address, port
         self._socket: PatientSocket | None = None
-        self._transport: paramiko.Transport | None = None
+        self._transport: AheadTransport | None = None
         self._lock = threading.Lock()
         self._ended = False
         self.sessions = 0  # given out; this and the next are kept by the pool under its own lock
         self.opened = 0  # of these, the ones that the server let in
         self.is_retired = False
+        self.spoke_ahead = False  # it was told more than it had answered; for good once `was_answered`
+        self.was_answered = False
+        self._first: tuple[AheadChannel, threading.Event] | None = None  # asked for while signing in
 
     @property
-    def transport(self) -> paramiko.Transport:
+    def transport(self) -> AheadTransport:
         """The live transport. Raises ConnectionLost."""
         if self._transport is None or self._ended:
             raise self.lost("it was closed here")
@@ -129,9 +98,9 @@ class Connection:
 
         Raises HostUnreachable, ConnectionRefused, ProtocolMismatch.
         """
-        connected = _connect(self.address, self.port, deadline, self._adopt)
+        connected = connect(self.address, self.port, deadline, self._adopt)
         connected.stall_seconds = stall_seconds
-        transport = paramiko.Transport(connected, default_window_size=2 * 2**20)
+        transport = AheadTransport(connected, default_window_size=2 * 2**20)
         with self._lock:
             self._transport = transport
         options = transport.get_security_options()
@@ -180,15 +149,16 @@ class Connection:
             return ConnectionRefused(self.address, self.port, f"it ended the connection before the login{told}")
         return ProtocolMismatch(self.address, self.port, str(error) or type(error).__name__)
 
-    def sign_in(self, endpoint: Endpoint, *, deadline: float) -> None:
-        """Offer the configured key. Raises LoginRefused, KeyUnusable, ConnectionRefused, DeadlinePassed."""
+    def sign_in(self, endpoint: Endpoint, *, deadline: float, ahead_window_bytes: int | None = None) -> None:
+        """Offer the configured key. With `ahead_window_bytes` a server that reads ahead is asked for its first session
+        at once. Raises LoginRefused, KeyUnusable, ConnectionRefused, DeadlinePassed."""
         transport, begun = self.transport, time.monotonic()
         with usable_keys(endpoint.key, timeout_seconds=max(0.1, deadline - begun)) as keys:
             refusal = "the key was not accepted"
             for number, key in enumerate(keys):
                 transport.auth_timeout = max(0.1, deadline - time.monotonic())
                 try:
-                    if not transport.auth_publickey(endpoint.username, key):
+                    if not self._offer(endpoint.username, key, None if number else ahead_window_bytes):
                         return
                     refusal = "the key was accepted, but the server wants a second proof, which is not supported"
                 except paramiko.BadAuthenticationType as error:
@@ -210,32 +180,55 @@ class Connection:
                     ) from error
             raise self._refused(endpoint, refusal)
 
+    def _offer(self, username: str, key: paramiko.PKey, ahead_window_bytes: int | None) -> list[str]:
+        """Sign in with one key; returns what the server wants besides. Raises as paramiko's `auth_publickey` does."""
+        transport = self.transport
+        # Which signatures of an RSA key a server takes, it may say in a moment.
+        if ahead_window_bytes is None or not transport.speaks_ahead or "rsa" in key.get_name():
+            return list(transport.auth_publickey(username, key))
+        self.spoke_ahead = True
+        answer = transport.ask_to_sign_in(username, key)
+        self._first = transport.ask_for_channel(ahead_window_bytes, assume=True)
+        transport.ask_for_command(self._first[0], COMMAND_LINE)
+        try:
+            return list(answer())
+        except BaseException:
+            self._first = None  # what was asked of somebody unknown is not answered
+            raise
+
     def _refused(self, endpoint: Endpoint, reason: str) -> LoginRefused:
         return LoginRefused(endpoint.username, self.address, self.port, reason)
 
     # -- using it --------------------------------------------------------------------------------------------------
 
-    def open_channel(self, *, window_bytes: int, timeout_seconds: float) -> paramiko.Channel:
-        """Open a channel and ask for a shell on it, without waiting for the answer to the second.
+    def open_channel(self, *, window_bytes: int, timeout_seconds: float) -> AheadChannel:
+        """Open a channel, or take the one asked for while signing in.
 
         Raises ConnectionLost, ConnectionRefused (MaxSessions), DeadlinePassed.
         """
         transport = self.transport
-        opened_before = time.monotonic() + timeout_seconds
         try:
-            channel = transport.open_session(
-                window_size=window_bytes, max_packet_size=2**15, timeout=max(0.1, timeout_seconds)
-            )
+            first, self._first = self._first, None
+            channel, answered = first or transport.ask_for_channel(window_bytes)
         except (paramiko.SSHException, EOFError, OSError) as error:
-            if not transport.is_active():
-                raise self.lost() from error
-            if time.monotonic() >= opened_before:
-                what = f"Opening a session at {self.address} port {self.port}"
-                raise DeadlinePassed(what, timeout_seconds) from error
-            # Of two refusals at once paramiko tells one as ChannelException and the other as anything.
+            raise self.lost() from error
+        is_answered = answered.wait(max(0.1, timeout_seconds))
+        if not transport.is_active():
+            raise self.lost()
+        if not is_answered:
+            raise DeadlinePassed(f"Opening a session at {self.address} port {self.port}", timeout_seconds)
+        self.was_answered = True
+        if transport.is_refused(channel):
             reason = "it opens no further session on this connection: MaxSessions"
-            raise ConnectionRefused(self.address, self.port, reason) from error
+            raise ConnectionRefused(self.address, self.port, reason)
         return channel
+
+    def start_shell(self, channel: AheadChannel) -> None:
+        """Ask for `exec /bin/sh -s` on it, unless that was done, and do not wait. Raises ConnectionLost."""
+        try:
+            self.transport.ask_for_command(channel, COMMAND_LINE)
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            raise self.lost() from error
 
     # -- ending it -------------------------------------------------------------------------------------------------
 
@@ -259,7 +252,15 @@ class Connection:
             connected.close()
 
 
-def dial(connection: Connection, endpoint: Endpoint, *, deadline: float, stall_seconds: float) -> None:
+def dial(
+    connection: Connection,
+    endpoint: Endpoint,
+    *,
+    deadline: float,
+    stall_seconds: float,
+    ahead_window_bytes: int | None = None,
+    before_sign_in: Callable[[], None] = lambda: None,
+) -> None:
     """Shake hands, compare the host key, sign in. On any error the connection is ended.
 
     Raises HostKeyUnknown, HostKeyChanged before anything but the key exchange was sent, and the errors of the steps.
@@ -280,7 +281,8 @@ def dial(connection: Connection, endpoint: Endpoint, *, deadline: float, stall_s
             raise HostKeyUnknown(endpoint.address, endpoint.port, shown.key_type, shown.fingerprint)
         if shown != pinned:
             raise HostKeyChanged(endpoint.address, endpoint.port, pinned.fingerprint, shown.fingerprint)
-        connection.sign_in(endpoint, deadline=deadline)
+        before_sign_in()
+        connection.sign_in(endpoint, deadline=deadline, ahead_window_bytes=ahead_window_bytes)
     except BaseException:
         connection.end()
         raise
@@ -304,66 +306,3 @@ def _auth_reason(error: BaseException, refusal: str) -> str:
     """Why a server that stays connected did not take a key."""
     text = str(error).strip()
     return refusal if isinstance(error, paramiko.AuthenticationException) or not text else text
-
-
-def _connect(address: str, port: int, deadline: float, adopt: Any) -> PatientSocket:
-    """A TCP connection to the first of the host's addresses that answers. Raises HostUnreachable."""
-    found = _resolve(address, port, deadline)
-    reason = "it has no address"
-    for number, (family, kind, protocol, target) in enumerate(found):
-        left = deadline - time.monotonic()
-        if left <= 0:
-            break
-        connecting = PatientSocket(family, kind, protocol)
-        try:
-            connecting.settimeout(max(0.1, left / (len(found) - number)))
-            adopt(connecting)
-            connecting.connect(target)
-            connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connecting.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            return connecting
-        except TimeoutError:
-            reason = "no answer in time"
-            connecting.close()
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            connecting.close()
-        except BaseException:
-            connecting.close()
-            raise
-    raise HostUnreachable(address, port, reason)
-
-
-_Found = tuple[int, int, int, Any]
-
-
-def _resolve(address: str, port: int, deadline: float) -> list[_Found]:
-    """Addresses of a name. The system's resolver knows no deadline, so it is asked in a thread of its own."""
-    with contextlib.suppress(ValueError):
-        ipaddress.ip_address(address)
-        return _look_up(address, port)
-    answers: queue.SimpleQueue[list[_Found] | HostUnreachable] = queue.SimpleQueue()
-
-    def ask() -> None:
-        try:
-            answers.put(_look_up(address, port))
-        except HostUnreachable as error:
-            answers.put(error)
-
-    threading.Thread(target=ask, name="resolver", daemon=True).start()
-    try:
-        answer = answers.get(timeout=max(0.1, deadline - time.monotonic()))
-    except queue.Empty:
-        raise HostUnreachable(address, port, "its name was not resolved in time") from None
-    if isinstance(answer, HostUnreachable):
-        raise answer
-    return answer
-
-
-def _look_up(address: str, port: int) -> list[_Found]:
-    try:
-        found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        reason = f"its name has no address: {getattr(error, 'strerror', None) or error}"
-        raise HostUnreachable(address, port, reason) from error
-    return [(family, kind, protocol, target) for family, kind, protocol, _, target in found]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from functools import partial
 
-from inventory.remote.base import ConnectionLost, ConnectionRefused, DeadlinePassed, ShellStream
+from inventory.remote.base import ConnectionLost, ConnectionRefused, DeadlinePassed, RemoteError, ShellStream
 from inventory.remote.channels import SshSession, SshShellStream
 from inventory.remote.connection import Connection, Endpoint, dial, fetch_host_key
 from inventory.remote.files import FramedRemote
@@ -20,6 +22,8 @@ __all__ = ["Endpoint", "SshRemote", "fetch_host_key"]
 HANDSHAKES_TOGETHER = 8  # below sshd's default MaxStartups 10:30:100, with room for people who sign in by hand
 DIALS_AT_MOST = 4
 LANE_WINDOW_BYTES = 4 * 2**20
+COMMAND_WINDOW_BYTES = 2 * 2**20
+BEGUN_AT_MOST = HANDSHAKES_TOGETHER - 2
 SESSIONS_AT_MOST = 8  # on one connection; sshd's default MaxSessions is 10, fewer are learnt
 _SESSION_TRIES = 7
 
@@ -52,6 +56,12 @@ def gate_of(address: str, port: int) -> HandshakeGate:
         return _gates.setdefault((address, port), HandshakeGate())
 
 
+def _close_late(begun: Future[ShellStream]) -> None:
+    """A shell that nobody waits for any more."""
+    if begun.exception() is None:
+        begun.result().close()
+
+
 class SshRemote(FramedRemote):
     """`Remote` over SSH. Every method may be called from any thread; scripts may run side by side."""
 
@@ -72,16 +82,56 @@ class SshRemote(FramedRemote):
         self._all: set[Connection] = set()
         self._closed = False
         self._sessions_at_most = SESSIONS_AT_MOST
+        self._begun: deque[Future[ShellStream]] = deque()
+        self._let_in = threading.Event()  # somebody signed in, or nobody will any more
+        self._reads_ahead = True  # until the server shows otherwise
 
     def open_shell(self, *, window_bytes: int = LANE_WINDOW_BYTES, timeout_seconds: float = 60.0) -> ShellStream:
         """See `Remote.open_shell`."""
         deadline = time.monotonic() + timeout_seconds
-        connection = self._dial(deadline)
+        with self._lock:
+            begun = self._begun.popleft() if self._begun else None
+        if begun is not None:
+            with suppress(TimeoutError, RemoteError):  # then it is dialled anew, which tells what is wrong
+                return begun.result(timeout_seconds)
+            begun.add_done_callback(_close_late)
+        return self._open_shell(deadline, window_bytes)
+
+    def begin_shells(self, count: int, *, window_bytes: int = LANE_WINDOW_BYTES, timeout_seconds: float = 60.0) -> None:
+        """Connect for the next `count` shells while the first connection signs in.
+
+        They exchange keys, and sign in when that one was let in: a key that is not accepted is offered once.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        for _ in range(min(count, BEGUN_AT_MOST)):
+            begun: Future[ShellStream] = Future()
+            with self._lock:
+                self._begun.append(begun)
+
+            def open_one(begun: Future[ShellStream] = begun) -> None:
+                try:
+                    begun.set_result(self._open_shell(deadline, window_bytes, partial(self._wait_let_in, deadline)))
+                except BaseException as error:  # handed to whoever asks for a shell
+                    begun.set_exception(error)
+
+            threading.Thread(target=open_one, name="begun-shell", daemon=True).start()
+
+    def _wait_let_in(self, deadline: float) -> None:
+        started = time.monotonic()
+        if not self._let_in.wait(max(0.0, deadline - started)):
+            raise DeadlinePassed(f"Waiting to sign in at {self.endpoint.address}", time.monotonic() - started)
+        if self._closed:
+            raise ConnectionLost(*self.place, "it was closed here")
+
+    def _open_shell(
+        self, deadline: float, window_bytes: int, before_sign_in: Callable[[], None] = lambda: None
+    ) -> ShellStream:
+        connection = self._dial(deadline, window_bytes, before_sign_in)
         try:
             left = max(0.1, deadline - time.monotonic())
             channel = connection.open_channel(window_bytes=window_bytes, timeout_seconds=left)
             stream = SshShellStream(connection, channel, partial(self._forget, connection))
-            stream.start(timeout_seconds=max(0.1, deadline - time.monotonic()))
+            stream.start()
         except BaseException:
             connection.end()
             self._forget(connection)
@@ -93,13 +143,16 @@ class SshRemote(FramedRemote):
         with self._lock:
             self._closed = True
             connections, self._command = list(self._all), None
+        self._let_in.set()
         for connection in connections:
             connection.end()
             self._forget(connection)
 
     # -- connections -----------------------------------------------------------------------------------------------
 
-    def _dial(self, deadline: float) -> Connection:
+    def _dial(
+        self, deadline: float, window_bytes: int, before_sign_in: Callable[[], None] = lambda: None
+    ) -> Connection:
         """A signed-in connection. Tries again, later and later and not in step with others, when turned away."""
         address, port = self.endpoint.address, self.endpoint.port
         gate = gate_of(address, port)
@@ -108,7 +161,15 @@ class SshRemote(FramedRemote):
             self._register(connection)
             try:
                 with gate.passing(deadline, f"Waiting to connect to {address} port {port}"):
-                    dial(connection, self.endpoint, deadline=deadline, stall_seconds=self._silence_seconds)
+                    dial(
+                        connection,
+                        self.endpoint,
+                        deadline=deadline,
+                        stall_seconds=self._silence_seconds,
+                        ahead_window_bytes=window_bytes if self._reads_ahead else None,
+                        before_sign_in=before_sign_in,
+                    )
+                self._let_in.set()
                 return connection
             except ConnectionRefused:
                 self._forget(connection)
@@ -133,6 +194,9 @@ class SshRemote(FramedRemote):
             self._all.discard(connection)
             if self._command is connection:
                 self._command = None
+            if connection.spoke_ahead and not connection.was_answered and not self._closed:
+                # It may be a server that does not read ahead though its name says so: from now on word by word.
+                self._reads_ahead = False
 
     # -- the command connection ------------------------------------------------------------------------------------
 
@@ -143,7 +207,7 @@ class SshRemote(FramedRemote):
             connection = self._take(min(deadline, time.monotonic() + self._connect_seconds))
             try:
                 left = max(0.1, deadline - time.monotonic())
-                channel = connection.open_channel(window_bytes=2 * 2**20, timeout_seconds=left)
+                channel = connection.open_channel(window_bytes=COMMAND_WINDOW_BYTES, timeout_seconds=left)
                 with self._lock:
                     connection.opened += 1
                 return SshSession(connection, channel, partial(self._end_session, connection))
@@ -193,7 +257,7 @@ class SshRemote(FramedRemote):
                     return kept
             if kept is not None:
                 self._retire(kept)
-            dialled = self._dial(deadline)
+            dialled = self._dial(deadline, COMMAND_WINDOW_BYTES)
             with self._lock:
                 dialled.sessions += 1
                 self._command = dialled

@@ -20,17 +20,20 @@ USUAL_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
 FIRST_WORD_SECONDS = 40.0
 
 
-def sign_in(request: FetchRequest, adopt: Callable[[SshRemote], None]) -> tuple[SshRemote, RemoteName, SourceIdentity]:
+def sign_in(
+    request: FetchRequest, adopt: Callable[[SshRemote], None], *, lanes: int
+) -> tuple[SshRemote, RemoteName, SourceIdentity]:
     """A remote that was signed in to, the source's absolute path, and what it is at this moment.
 
-    `adopt` is given each remote before it is used, so that another thread may close it.
+    `adopt` is given each remote before it is used, so that another thread may close it. Connections for `lanes` lanes
+    begin meanwhile.
 
     Raises FetchRefused, TransientError, PermanentError: nothing was changed anywhere.
     """
     changed: HostKeyChanged | None = None
     for host_key in _pinned_keys(request):
         try:
-            return _sign_in_by_keys(request, host_key, adopt)
+            return _sign_in_by_keys(request, host_key, adopt, lanes)
         except HostKeyChanged as error:
             changed = changed or error  # known_hosts may name several; the server need not have all of them
     assert changed is not None
@@ -38,14 +41,16 @@ def sign_in(request: FetchRequest, adopt: Callable[[SshRemote], None]) -> tuple[
 
 
 def _sign_in_by_keys(
-    request: FetchRequest, host_key: PinnedKey, adopt: Callable[[SshRemote], None]
+    request: FetchRequest, host_key: PinnedKey, adopt: Callable[[SshRemote], None], lanes: int
 ) -> tuple[SshRemote, RemoteName, SourceIdentity]:
     refusal: PermanentError | None = None
-    for source in _key_sources(request):
+    for number, source in enumerate(_key_sources(request)):
         endpoint = Endpoint(request.place.address, request.port, request.place.username, source, host_key)
         remote = SshRemote(endpoint, no_data_timeout_seconds=request.no_data_seconds)
         adopt(remote)
         try:
+            if number == 0:  # the first key is the likeliest; the next ones find the server as it is
+                remote.begin_shells(lanes)
             path, identity = source_from_home(remote, request.place.path, timeout_seconds=FIRST_WORD_SECONDS)
             return remote, path, identity
         except (LoginRefused, KeyUnusable) as error:

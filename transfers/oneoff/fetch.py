@@ -138,7 +138,7 @@ class Fetch:
         folder = check_folder(request.folder)
         check_names(_spec(RemoteName(request.place.name), 0, folder, request.place.name))
         begun = self._clock.monotonic()
-        remote, path, identity = sign_in(request, self._adopt)
+        remote, path, identity = sign_in(request, self._adopt, lanes=self._chooser.lanes)
         self._chooser.note_sign_in(self._clock.monotonic() - begun)
         self._check_stop()
         self._total_bytes = identity.size_bytes

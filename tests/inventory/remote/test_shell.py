@@ -100,14 +100,14 @@ class TestLoginShells:
         with pytest.raises(ShellUnusable, match=reason):
             remote.run(b"echo x", step="try", timeout_seconds=10)
         with pytest.raises((ShellUnusable, ConnectionLost)):
-            remote.open_shell(timeout_seconds=10)
+            remote.open_shell(timeout_seconds=10).receive(1, timeout_seconds=10)
 
     def test_a_shell_that_prints_without_end_is_given_up(self, reach: Callable[[str], SshRemote]) -> None:
         remote = reach("while :; do echo welcome welcome welcome welcome welcome welcome welcome; done")
         with pytest.raises(ShellUnusable, match="prints without end"):
             remote.run(b"echo x", step="try", timeout_seconds=10)
         with pytest.raises(ShellUnusable, match="prints without end"):
-            remote.open_shell(timeout_seconds=10)
+            remote.open_shell(timeout_seconds=10).receive(1, timeout_seconds=10)
 
     @pytest.mark.parametrize("shell", ["fish", "bash", "busybox"])
     def test_other_login_shells_hand_our_script_to_sh(self, reach: Callable[[str], SshRemote], shell: str) -> None:
