@@ -137,6 +137,11 @@ def folder_page(scan: Scan, folder: Entry, *, start: int | None = None, limit: i
     )
 
 
+def crumbs_of(entry: Entry) -> list[Crumb]:
+    """The way down to an entry, itself the last, without the root."""
+    return _crumbs(entry.name.raw)
+
+
 def _rows(scan: Scan, found: list[tuple[Entry, int]]) -> list[FolderRow]:
     rows, left = [], SUMMED_ENTRIES
     for entry, end in found:

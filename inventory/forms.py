@@ -11,8 +11,9 @@ from django.utils.translation import gettext_lazy
 
 from inventory.manifests.formats import READABLE
 from inventory.manifests.sizes import format_size, parse_size
-from inventory.models import Host, Resource, ResourceKind, SizeBasis, Tier
+from inventory.models import Entry, Host, Resource, ResourceKind, SizeBasis, Tier
 from inventory.remote.names import RemoteName, unescape
+from inventory.searching import Search
 from inventory.selectors import key_file_names
 
 _PLAIN = {"autocapitalize": "none", "autocomplete": "off", "spellcheck": "false"}
@@ -185,6 +186,55 @@ class ResourceForm(forms.Form):
         names = ("name", "path", "kind", "tier", "position", "size_bytes", "size_basis", "value", "recommendation")
         initial = {name: getattr(resource, name) for name in names}
         return cls(data, initial=initial, is_measured=resource.size_basis == SizeBasis.EXACT)
+
+
+class SearchForm(forms.Form):
+    """What is looked for among entries. Every field may stay empty."""
+
+    name = forms.CharField(
+        label=gettext_lazy("Name"), required=False, max_length=4096, strip=False, widget=forms.TextInput(attrs=_PLAIN)
+    )
+    kind = forms.ChoiceField(
+        label=gettext_lazy("Kind"),
+        required=False,
+        choices=[("", gettext_lazy("any")), *((kind.value, gettext_lazy(kind.label)) for kind in Entry.Kind)],
+    )
+    least = SizeFormField(label=gettext_lazy("At least"))
+    most = SizeFormField(label=gettext_lazy("At most"))
+    sort = forms.ChoiceField(
+        label=gettext_lazy("Order"),
+        required=False,
+        choices=[
+            ("", gettext_lazy("by name")),
+            ("size", gettext_lazy("largest first")),
+            ("time", gettext_lazy("newest first")),
+        ],
+    )
+    bare = forms.BooleanField(label=gettext_lazy("without a digest"), required=False)
+    host = forms.ModelChoiceField(
+        label=gettext_lazy("Host"),
+        queryset=Host.objects.order_by("name"),
+        to_field_name="name",
+        required=False,
+        empty_label=gettext_lazy("any"),
+    )
+    tier = forms.ModelChoiceField(
+        label=gettext_lazy("Tier"), queryset=Tier.objects.all(), required=False, empty_label=gettext_lazy("any")
+    )
+
+    def __init__(self, data: Any, *, is_everywhere: bool = False) -> None:
+        super().__init__(data, auto_id="search-%s")
+        if not is_everywhere:
+            del self.fields["host"], self.fields["tier"]
+
+    def wanted(self) -> Search:
+        """The search; the form must be valid."""
+        given = self.cleaned_data
+        return Search(given["name"], given["kind"], given["least"], given["most"], given["sort"], given["bare"])
+
+    def asked(self) -> dict[str, str]:
+        """The fields that ask something, as an address carries them."""
+        return {name: self.data[name] for name in self.fields if self.data.get(name)}
 
 
 class ListForm(forms.Form):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from inventory.views import board, hosts, lists, overlaps, proposals, resources
+from inventory.views import board, browse, hosts, lists, overlaps, proposals, resources
 
 app_name = "inventory"
 
@@ -19,13 +19,14 @@ urlpatterns: list[URLPattern] = [
     path(f"{_RESOURCE}scan/", resources.resource_scan, name="resource-scan"),
     path(f"{_RESOURCE}digests/", resources.resource_digests, name="resource-digests"),
     path("digests/<int:pk>/cancel/", resources.digests_cancel, name="digests-cancel"),
-    path("scans/<int:pk>/", resources.entries, name="entries"),
+    path("scans/<int:pk>/", browse.entries, name="entries"),
     path("scans/<int:pk>/changes/", resources.scan_changes, name="scan-changes"),
     path("scans/<int:pk>/cancel/", resources.scan_cancel, name="scan-cancel"),
     path("scans/<int:pk>/export/", lists.scan_export, name="scan-export"),
     path("lists/<int:pk>/", lists.list_shown, name="list"),
     path("lists/<int:pk>/import/", lists.list_import, name="list-import"),
     path("lists/<int:pk>/discard/", lists.list_discard, name="list-discard"),
+    path("search/", browse.search, name="search"),
     path("overlaps/", overlaps.overlap_list, name="overlaps"),
     path("overlaps/measure/", overlaps.overlap_measure, name="overlap-measure"),
     path("proposals/", proposals.proposal_list, name="proposals"),

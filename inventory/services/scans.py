@@ -40,6 +40,7 @@ from inventory.services.sorting import EntrySorter
 
 STORE_ENTRIES = 2000  # rows a transaction: others wait a tenth of a second for the database, not longer
 TRIES = 3
+KEPT_SCANS = 2  # of each resource, with their entries
 _TRY_AGAIN_SECONDS = 2.0
 _TELL_SECONDS = 1.0
 _MESSAGE_SECONDS = 10.0  # a message that was sent has had time to be taken
@@ -121,6 +122,8 @@ def scan_run(scan_id: int, *, progress: Progress | None = None) -> None:
             _entries_remove(scan, held)
         elif scan.state in _UNDER_WAY:
             _run(scan, held, progress or (lambda _seen: None))
+            if scan.state == ScanState.FINISHED:
+                _prune(scan, held)
     except LeaseTaken as taken:
         logger.info("%s", taken)
     except _Stopped:
@@ -275,6 +278,13 @@ def _finish(scan: Scan, held: Held, sorter: EntrySorter, drift: dict[str, Any]) 
             **totals,
             **drift,
         )
+
+
+def _prune(scan: Scan, held: Held) -> None:
+    """Remove the entries of scans that are neither the latest of their resource nor the one before; counts stay."""
+    finished = Scan.objects.filter(resource=scan.resource_id, state=ScanState.FINISHED)
+    for old in finished.order_by("-finished_at", "-pk")[KEPT_SCANS:]:
+        _entries_remove(old, held)
 
 
 def _fail(scan: Scan, held: Held, problem: str, *, is_of_host: bool) -> None:

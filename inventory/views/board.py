@@ -11,7 +11,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from calculet.http import ActDoneAlready, PersonRequest, page_or_part
 from calculet.people.roles import Act, require
-from inventory import selectors
+from inventory import pictures, selectors
 from inventory.models import Host, Resource
 from inventory.services import scans
 from inventory.tasks import run_scan, send_soon
@@ -25,10 +25,12 @@ def index(request: PersonRequest) -> HttpResponse:
     hosts = list(Host.objects.order_by("name"))
     wanted = request.GET.get("host", "")
     host = get_object_or_404(Host, name=wanted) if wanted else None
+    shown = selectors.board(host=host)
     context = {
         "hosts": hosts,
         "host": host,
-        "board": selectors.board(host=host),
+        "board": shown,
+        "tiles": pictures.inventory_picture([row.resource for tier in shown.tiers for row in tier.rows]),
         "waiting": selectors.proposals_waiting(host=host).count(),
         "may_scan": request.user.may(Act.SCAN),
         "may_edit": request.user.may(Act.RESOURCE_EDIT),

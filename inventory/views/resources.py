@@ -17,7 +17,6 @@ from calculet.http import ActDoneAlready, PersonRequest, page_or_part
 from calculet.people.roles import Act, require
 from inventory import browsing, selectors
 from inventory.forms import ResourceForm
-from inventory.manifests.formats import WRITABLE
 from inventory.models import DigestRun, Host, Resource, Scan, ScanChange
 from inventory.services import digest_runs, resources, scans
 from inventory.tasks import run_digests, run_scan, send_soon
@@ -144,24 +143,6 @@ def digests_cancel(request: PersonRequest, pk: int) -> HttpResponse:
 
 
 @require_safe
-def entries(request: PersonRequest, pk: int) -> HttpResponse:
-    """A scan's entries, folder by folder: `?in=` is the folder's escaped name, `?from=` where the page begins."""
-    require(request.user, Act.VIEW)
-    scan = get_object_or_404(Scan.objects.select_related("resource__host", "host"), pk=pk)
-    key, start = request.GET.get("in", ""), request.GET.get("from", "")
-    entry = browsing.entry_at_key(scan, key)
-    context: dict[str, Any] = {
-        "scan": scan,
-        "resource": scan.resource,
-        "key": key,
-        "formats": WRITABLE,
-        "folder": browsing.folder_page(scan, entry, start=_number(start)) if entry is not None else None,
-    }
-    is_lost = entry is None and bool(key)
-    return render(request, "inventory/entries.html", context, status=404 if is_lost else 200)
-
-
-@require_safe
 def scan_changes(request: PersonRequest, pk: int) -> HttpResponse:
     """What a scan found otherwise than the one before: `?kind=` keeps added, removed or changed."""
     require(request.user, Act.VIEW)
@@ -180,10 +161,6 @@ def scan_changes(request: PersonRequest, pk: int) -> HttpResponse:
         "kept": scan.changes.count(),
     }
     return render(request, "inventory/changes.html", context)
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
 def _form_page(request: PersonRequest, form: ResourceForm, context: dict[str, Any]) -> HttpResponse:

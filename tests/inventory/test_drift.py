@@ -159,3 +159,12 @@ def test_the_page_shows_changes_and_the_resource_leads_there(
     only = client.get(address, {"kind": "removed"}).text
     assert "gone" in only and "grown" not in only
     assert "nothing to compare" in client.get(reverse("inventory:scan-changes", args=[first.pk])).text
+
+
+def test_entries_of_the_last_two_scans_are_kept_and_the_counts_of_all(row: Resource, alice: Person, tree: Path) -> None:
+    done = []
+    for number in range(4):
+        (tree / f"new{number}").touch()
+        done.append(scanned(row, alice))
+    assert [scan.entries.count() for scan in done] == [0, 0, 8, 9]
+    assert [scan.files for scan in done] == [5, 6, 7, 8]

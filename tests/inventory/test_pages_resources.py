@@ -123,7 +123,7 @@ def test_hostile_names_are_shown_escaped_and_every_folder_can_be_entered(
     assert "<script>alert" not in page and "&lt;script&gt;" in page
     assert "\u202e" not in page and "dir a\\nb/" in page and "dir \\xff\\xfe/" in page and "&amp;amp;" in page
     links = re.findall(rf'href="({re.escape(address)}\?in=[^"]+)"', page)
-    assert len(links) == len(HOSTILE)
+    assert len(set(links)) == len(HOSTILE)
     for link in links:
         assert re.fullmatch(r"[A-Za-z0-9/?=%._~-]+", link), link
         inside = client.get(html.unescape(link))
