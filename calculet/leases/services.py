@@ -2,7 +2,8 @@
 
 A lease is one row. Whoever takes it raises its fence; every later write of a run act happens in a transaction that
 begins with `lease_hold`, so an owner that was away too long (stopped, swapped out, cut off) is refused and can spoil
-nothing. Times are the database server's clients' clocks; a silence of `LEASE_SILENCE_SECONDS` makes a lease free.
+nothing. Times are the database server's clients' clocks; a silence of `LEASE_SILENCE_SECONDS` makes a lease free,
+and so does a heartbeat from far ahead: it was written before a clock was set back, and would otherwise hold until then.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import socket
 import uuid
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models import F, Q
@@ -20,6 +21,7 @@ from django.utils import timezone
 from calculet.leases.models import Lease
 
 LEASE_SILENCE_SECONDS = 20.0
+CLOCK_AHEAD_SECONDS = 600.0  # clocks of machines that work together differ by less
 
 
 class LeaseTaken(Exception):
@@ -49,7 +51,8 @@ def lease_acquire(*, name: str) -> Held | None:
     owner = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
     now = timezone.now()
     Lease.objects.get_or_create(name=name)
-    silent = Q(heartbeat_at__isnull=True) | Q(heartbeat_at__lt=now - timedelta(seconds=LEASE_SILENCE_SECONDS))
+    earliest, latest = _heard_between(now)
+    silent = Q(heartbeat_at__isnull=True) | Q(heartbeat_at__lt=earliest) | Q(heartbeat_at__gt=latest)
     with transaction.atomic():
         taken = (
             Lease.objects.filter(name=name)
@@ -91,7 +94,12 @@ def lease_is_free(*, name: str) -> bool:
     lease = Lease.objects.filter(name=name).first()
     if lease is None or not lease.owner or lease.heartbeat_at is None:
         return True
-    return lease.heartbeat_at < timezone.now() - timedelta(seconds=LEASE_SILENCE_SECONDS)
+    earliest, latest = _heard_between(timezone.now())
+    return not earliest <= lease.heartbeat_at <= latest
+
+
+def _heard_between(now: datetime) -> tuple[datetime, datetime]:
+    return now - timedelta(seconds=LEASE_SILENCE_SECONDS), now + timedelta(seconds=CLOCK_AHEAD_SECONDS)
 
 
 def leases_request_stop_here() -> int:

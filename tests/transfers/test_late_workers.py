@@ -24,7 +24,7 @@ from tests.transfers import jobs
 from transfers.engine import landing
 from transfers.evidence.reports import report_write
 from transfers.ledger import RowLedger
-from transfers.models import Build, BuildState, Report, UnpackState
+from transfers.models import Build, BuildState, LinkStatus, Report, UnpackState
 from transfers.selectors.specs import build_folder
 from transfers.services import links, reports, unpacks
 from transfers.services.links import link_run
@@ -190,3 +190,17 @@ def test_an_unpacking_without_room_says_that_it_has_to_be_asked_for_again(
     act.refresh_from_db()
     assert act.state == UnpackState.FAILED
     assert "10 bytes free" in act.problem and act.problem.endswith("asked for again.")
+
+
+@pytest.mark.parametrize(("ahead", "is_due"), [(timedelta(days=1), True), (timedelta(seconds=30), False)])
+def test_a_pause_that_was_set_before_the_clock_was_set_back_is_over(
+    packed: Build, host: Host, ahead: timedelta, is_due: bool
+) -> None:
+    until = timezone.now() + ahead
+    Host.objects.filter(pk=host.pk).update(problem="the host was away")
+    LinkStatus.objects.update_or_create(host=host, defaults={"at": until})
+    assert (host.pk in due_now().links) is is_due
+    Build.objects.filter(pk=packed.pk).update(state=BuildState.PACKING, not_before=until)
+    assert (packed.pk in due_now().packs) is is_due
+    Build.objects.filter(pk=packed.pk).update(state=BuildState.RECEIVED)
+    assert (packed.pk in due_now().verifies) is is_due

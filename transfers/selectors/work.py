@@ -11,6 +11,7 @@ from inventory.models import Host
 from transfers.models import Build, BuildState, RevisionState, Unpack, UnpackState
 
 LINK_PAUSE_SECONDS = 15  # after a link that ended with a problem; a person who mends it may clear it at once
+LONGEST_PAUSE = timedelta(minutes=10)  # nothing waits longer; a time beyond was set before a clock was set back
 PACKING_AT_ONCE = 2  # builds of one host that are made at the same time
 
 
@@ -25,7 +26,8 @@ def builds_in_force() -> QuerySet[Build]:
 
 
 def _is_due() -> Q:
-    return Q(not_before__isnull=True) | Q(not_before__lte=timezone.now())
+    now = timezone.now()
+    return Q(not_before__isnull=True) | Q(not_before__lte=now) | Q(not_before__gt=now + LONGEST_PAUSE)
 
 
 def _is_free() -> Q:
@@ -48,7 +50,8 @@ def builds_to_pack() -> list[Build]:
 
 
 def _due(build: Build) -> bool:
-    return build.not_before is None or build.not_before <= timezone.now()
+    now = timezone.now()
+    return build.not_before is None or not now < build.not_before <= now + LONGEST_PAUSE
 
 
 def builds_to_fetch(host: Host) -> QuerySet[Build]:
@@ -62,8 +65,9 @@ def hosts_to_link() -> list[Host]:
     """Hosts whose link has something to bring. One that ended with a problem is given a pause first."""
     fetchable = builds_in_force().filter(_is_free(), state__in=[BuildState.PACKED, BuildState.FETCHING])
     hosts = Host.objects.filter(pk__in=fetchable.values("pack__plan__host"))
-    just_ended = timezone.now() - timedelta(seconds=LINK_PAUSE_SECONDS)
-    return list(hosts.exclude(~Q(problem=""), link_status__at__gt=just_ended))
+    now = timezone.now()
+    just_ended = (now - timedelta(seconds=LINK_PAUSE_SECONDS), now + LONGEST_PAUSE)
+    return list(hosts.exclude(~Q(problem=""), link_status__at__range=just_ended))
 
 
 def is_more_expected(host: Host) -> bool:

@@ -129,3 +129,19 @@ def test_of_many_that_ask_at_once_one_gets_it() -> None:
         thread.join()
     assert len(got) == 1
     assert Lease.objects.get().fence == 1
+
+
+def test_a_heartbeat_from_before_the_clock_was_set_back_holds_nothing() -> None:
+    gone = acquire()
+    fall_silent(seconds=-86_400)
+    assert lease_is_free(name="host:1")
+    assert acquire().fence == gone.fence + 1
+    with pytest.raises(LeaseTaken):
+        lease_beat(gone)
+
+
+def test_a_clock_that_is_a_little_ahead_keeps_its_lease() -> None:
+    acquire()
+    fall_silent(seconds=-60)
+    assert not lease_is_free(name="host:1")
+    assert lease_acquire(name="host:1") is None
