@@ -176,9 +176,9 @@ def test_a_report_that_waited_for_room_leaves_no_problem_behind(opened: Build, m
     assert "bytes free and more are needed" in opened.problem
     assert opened.not_before is not None
     report_run(opened.pk)
-    opened.refresh_from_db()
-    assert (opened.problem, opened.not_before) == ("", None)
-    assert opened.reports.count() == 1
+    now = Build.objects.get(pk=opened.pk)
+    assert (now.problem, now.not_before) == ("", None)
+    assert now.reports.count() == 1
 
 
 def test_an_unpacking_without_room_says_that_it_has_to_be_asked_for_again(
