@@ -32,6 +32,7 @@ SAMPLE_BYTES_EACH = MEBIBYTE
 SAMPLE_PAYS_BELOW = 0.9  # zstd must save a tenth, or its time is better spent on fetching
 ZSTD_LEVEL = 3
 _STEP_SECONDS = 120.0
+_UNREADABLE = "the account could not read it; give it the right to, or leave it out by a rule and propose anew"
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +310,13 @@ def compare_look(
         if digests is not None and now.kind == "file":
             digest = digests.get(member.name)
             if digest is None:
-                deviations.append(Deviation(member.name, "unreadable", "its digest could not be taken"))
+                deviations.append(
+                    Deviation(
+                        member.name,
+                        "unreadable",
+                        "the account could not read it; give it the right to, or leave it out by a rule",
+                    )
+                )
                 continue
         if now.kind in ("file", "folder", "link"):
             size = now.size_bytes if now.kind == "file" else 0
