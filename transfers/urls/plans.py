@@ -22,6 +22,7 @@ urlpatterns: list[URLPattern] = [
     path(f"{_PLAN}draft/items/new/", plan_items.item_new, name="item-new"),
     path(f"{_PLAN}draft/items/<int:pk>/", plan_items.item_edit, name="item"),
     path(f"{_PLAN}draft/items/<int:pk>/remove/", plan_items.item_remove, name="item-remove"),
+    path(f"{_PLAN}compare/", revisions.compare, name="compare"),
     path(_REVISION, revisions.revision, name="revision"),
     path(f"{_REVISION}approve/", revisions.revision_approve, name="revision-approve"),
     path(f"{_REVISION}decline/", revisions.revision_decline, name="revision-decline"),

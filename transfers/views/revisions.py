@@ -16,10 +16,18 @@ from calculet.http import ActDoneAlready, PersonRequest
 from calculet.people.roles import Act, require
 from transfers.forms import NoteForm, ReasonForm
 from transfers.models import Revision, RevisionState
-from transfers.selectors.revisions import changes_between, item_rows, list_sample, revision_in_force, totals_of
+from transfers.selectors.comparison import compare_revisions
+from transfers.selectors.revisions import (
+    changes_between,
+    item_rows,
+    list_sample,
+    revision_in_force,
+    revisions_for_pages,
+    totals_of,
+)
 from transfers.services import plans
 from transfers.views.acts import REFUSALS, act_and_return, act_once, rights, sentences_of
-from transfers.views.find import revision_numbered
+from transfers.views.find import plan_of_host, revision_numbered
 
 
 @require_safe
@@ -27,6 +35,39 @@ def revision(request: PersonRequest, host: str, number: int) -> HttpResponse:
     """A revision with its digest, its items, and what it changes beside the one in force."""
     require(request.user, Act.VIEW)
     return _page(request, revision_numbered(host, number))
+
+
+@require_safe
+def compare(request: PersonRequest, host: str) -> HttpResponse:
+    """Any two revisions side by side; without a question, the two newest."""
+    require(request.user, Act.VIEW)
+    plan = plan_of_host(host)
+    revisions = list(revisions_for_pages().filter(plan=plan))
+    if not revisions:
+        messages.info(request, _("The plan has no revision yet, so there is nothing to compare."))
+        return redirect("transfers:plan", host)
+    by_number = {str(one.number): one for one in revisions}
+    after = by_number.get(request.GET.get("after", ""), revisions[0])
+    older = next((one for one in revisions if one.number < after.number), after)
+    before = by_number.get(request.GET.get("before", ""), older)
+    found = compare_revisions(before, after)
+    context: dict[str, Any] = {
+        "host": plan.host,
+        "revisions": revisions,
+        "before": before,
+        "after": after,
+        "sides": (before, after),
+        "changes": [
+            {
+                "change": one.change,
+                "members": one.members,
+                "is_too_long": one.is_too_long,
+                "cells": (one.change.before, one.change.after),
+            }
+            for one in found
+        ],
+    }
+    return render(request, "transfers/compare.html", context)
 
 
 def _page(request: PersonRequest, row: Revision, *, form: Form | None = None, status: int = 200) -> HttpResponse:
