@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.utils import timezone
 
 from calculet.leases.models import Lease
@@ -253,7 +253,9 @@ def proposals_waiting(*, host: Host | None = None) -> QuerySet[Proposal]:
 
 def proposals_decided(*, limit: int = 20) -> list[Proposal]:
     """The latest proposals that were decided or withdrawn."""
-    rows = Proposal.objects.filter(~Q(state=ProposalState.PROPOSED)).select_related("host", "author", "decided_by")
+    rows = Proposal.objects.exclude(state__in=[ProposalState.DRAFT, ProposalState.PROPOSED]).select_related(
+        "host", "author", "decided_by"
+    )
     return list(rows.order_by("-decided_at", "-pk")[:limit])
 
 
@@ -266,3 +268,8 @@ def resources_named(host: Host, names: Iterable[str]) -> dict[str, Resource]:
 def tiers_at(positions: Iterable[int]) -> dict[int, Tier]:
     """Some tiers, by position."""
     return {tier.position: tier for tier in Tier.objects.filter(position__in=list(positions))}
+
+
+def tier_positions() -> list[int]:
+    """The positions of all tiers, in order."""
+    return list(Tier.objects.order_by("position").values_list("position", flat=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from inventory.views import board, browse, hosts, lists, overlaps, proposals, resources
+from inventory.views import board, browse, hosts, lists, overlaps, proposals, resources, tiers
 
 app_name = "inventory"
 
@@ -42,5 +42,9 @@ urlpatterns: list[URLPattern] = [
     path(f"{_HOST}probe/", hosts.host_probe, name="host-probe"),
     path(f"{_HOST}resources/add/", resources.resource_add, name="resource-add"),
     path(f"{_HOST}lists/add/", lists.list_add, name="list-add"),
+    path(f"{_HOST}tiers/", tiers.tier_board, name="tiers"),
+    path(f"{_HOST}tiers/edit/", tiers.tier_edit, name="tiers-edit"),
+    path(f"{_HOST}tiers/propose/", tiers.tier_propose, name="tiers-propose"),
+    path(f"{_HOST}tiers/discard/", tiers.tier_discard, name="tiers-discard"),
     path(f"{_HOST}scan/", board.scan_all, name="scan-all"),
 ]

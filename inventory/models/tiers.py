@@ -27,6 +27,7 @@ class Tier(models.Model):
 
 
 class ProposalState(models.TextChoices):
+    DRAFT = "draft", "draft"
     PROPOSED = "proposed", "proposed"
     APPROVED = "approved", "approved"
     DECLINED = "declined", "declined"
@@ -36,10 +37,12 @@ class ProposalState(models.TextChoices):
 class Proposal(models.Model):
     """A change to tiers and resources that waits for another person. Approval binds to the digest of its changes.
 
-    proposed ──> approved | declined | withdrawn
+    draft ──> proposed ──> approved | declined | withdrawn
+      └──> withdrawn
     """
 
     TRANSITIONS: ClassVar[Mapping[str, frozenset[str]]] = {
+        ProposalState.DRAFT: frozenset({ProposalState.PROPOSED, ProposalState.WITHDRAWN}),
         ProposalState.PROPOSED: frozenset({ProposalState.APPROVED, ProposalState.DECLINED, ProposalState.WITHDRAWN}),
         ProposalState.APPROVED: frozenset(),
         ProposalState.DECLINED: frozenset(),
@@ -52,6 +55,7 @@ class Proposal(models.Model):
     changes = models.JSONField()  # [{"resource", "field", "from", "to"}, …]
     digest = models.CharField(max_length=64)
     author = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
+    editors = models.JSONField(default=list, blank=True)  # ids of people who edited the draft: none of them decides
     created_at = models.DateTimeField(auto_now_add=True)
     decided_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="+"
@@ -69,6 +73,7 @@ class Proposal(models.Model):
                 | ~Q(decided_by=F("author")),
                 name="proposal_is_approved_by_another_person",
             ),
+            models.UniqueConstraint(fields=["host"], condition=Q(state="draft"), name="one_draft_of_tiers_per_host"),
         ]
 
     def __str__(self) -> str:

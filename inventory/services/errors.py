@@ -7,6 +7,7 @@ InventoryError
 ├── PathAbsent          the resource has no path, so it cannot be scanned
 ├── ScanAbsent          nothing of the resource was scanned yet, so what is in it is not known
 ├── ApprovalRefused     a proposal may not be decided by this person
+├── BoardStale          somebody else changed the board of tiers since it was shown
 └── ProposalStale       the proposal's content, or what it changes, is not what was looked at
 """
 
@@ -99,3 +100,14 @@ class ProposalStale(InventoryError):
             "title": self.title,
             "reason": self.reason,
         }
+
+
+@dataclass(eq=False)
+class BoardStale(InventoryError):
+    host: str
+
+    def __str__(self) -> str:
+        return _(
+            "The board of %(host)s was changed by somebody else since you saw it. Your edit was not made. This is the "
+            "board as it is now: look at it, and make the edit again if it is still wanted."
+        ) % {"host": self.host}

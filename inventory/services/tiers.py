@@ -16,6 +16,7 @@ from calculet.people.roles import Act, require
 from inventory.models import Host, Proposal, ProposalState, Resource, SizeBasis, Tier
 from inventory.remote.names import RemoteName, unescape
 from inventory.services.errors import ApprovalRefused, ProposalStale
+from inventory.tier_board import ADDED, ORDER
 
 # The fields that a change may name, in the order in which a page shows them. “size” is bytes and basis in one.
 RESOURCE_FIELDS = ("path", "kind", "tier", "position", "size", "value", "recommendation")
@@ -92,7 +93,7 @@ def proposal_withdraw(*, proposal: Proposal, actor: Actor, note: str = "") -> No
 
 
 def _refuse_author(proposal: Proposal, actor: Actor) -> None:
-    if actor.user is None or proposal.author_id == actor.user.pk:
+    if actor.user is None or proposal.author_id == actor.user.pk or actor.user.pk in proposal.editors:
         raise ApprovalRefused(proposal.title, _("whoever made it cannot decide it. Ask another approver."))
 
 
@@ -152,6 +153,12 @@ def _apply(proposal: Proposal, change: Change) -> None:
 
 def _apply_to_tier(proposal: Proposal, change: Change) -> None:
     field = str(change["field"])
+    if field == ADDED:
+        _apply_added(proposal, change)
+        return
+    if field == ORDER:
+        _apply_order(proposal, change)
+        return
     tier = Tier.objects.select_for_update().filter(position=change["tier"]).first()
     if tier is None or getattr(tier, field) != change["from"]:
         raise ProposalStale(
@@ -160,3 +167,26 @@ def _apply_to_tier(proposal: Proposal, change: Change) -> None:
             % {"tier": change["tier"]},
         )
     Tier.objects.filter(pk=tier.pk).update(**{field: change["to"]})
+
+
+def _apply_added(proposal: Proposal, change: Change) -> None:
+    if Tier.objects.filter(position=change["tier"]).exists():
+        raise ProposalStale(
+            proposal.title,
+            _("there is a tier %(tier)s already. Decline it and make the change again.") % {"tier": change["tier"]},
+        )
+    Tier.objects.create(position=change["tier"], name=str(change["to"]))
+
+
+def _apply_order(proposal: Proposal, change: Change) -> None:
+    """Give every tier its new position, by way of positions that nobody has."""
+    tiers = {tier.position: tier.pk for tier in Tier.objects.select_for_update().order_by("position")}
+    if sorted(tiers) != list(change["from"]) or sorted(change["to"]) != sorted(tiers):
+        raise ProposalStale(
+            proposal.title, _("tiers were added or ordered since it was made. Decline it and make the change again.")
+        )
+    aside = max(tiers) + 1
+    for number, position in enumerate(change["to"]):
+        Tier.objects.filter(pk=tiers[position]).update(position=aside + number)
+    for number, position in enumerate(change["to"]):
+        Tier.objects.filter(pk=tiers[position]).update(position=sorted(tiers)[number])

@@ -16,8 +16,9 @@ from calculet.pages.templatetags.shown import bytes_exact
 from calculet.people.roles import Act, require
 from inventory import selectors
 from inventory.forms import NoteForm
-from inventory.models import Proposal, SizeBasis
+from inventory.models import Proposal, SizeBasis, Tier
 from inventory.services import tiers
+from inventory.tier_board import ADDED, ORDER
 from inventory.views.acts import act_and_return
 
 _FIELDS = {
@@ -30,6 +31,8 @@ _FIELDS = {
     "recommendation": gettext_lazy("recommendation"),
     "name": gettext_lazy("name"),
     "note": gettext_lazy("note"),
+    ADDED: gettext_lazy("new tier"),
+    ORDER: gettext_lazy("order"),
 }
 
 
@@ -66,10 +69,11 @@ def proposal_list(request: PersonRequest) -> HttpResponse:
     waiting = []
     for proposal in selectors.proposals_waiting():
         is_own = proposal.author_id == person.pk
+        has_part = is_own or person.pk in proposal.editors
         shown = Shown(
             proposal=proposal,
             differences=_differences(proposal),
-            may_decide=person.may(Act.TIER_APPROVE) and not is_own,
+            may_decide=person.may(Act.TIER_APPROVE) and not has_part,
             may_withdraw=person.may(Act.TIER_EDIT) and is_own,
         )
         waiting.append(shown)
@@ -128,9 +132,7 @@ def _differences(proposal: Proposal) -> list[Difference]:
     for change in changes:
         field = str(change["field"])
         if "tier" in change:
-            tier = agreed.get(change["tier"])
-            what = _("tier %(position)s") % {"position": change["tier"]}
-            present = getattr(tier, field) if tier is not None else None
+            what, present = _of_tier(change, agreed.get(change["tier"]), changes)
         else:
             row = rows.get(str(change["resource"]))
             what = str(change["resource"])
@@ -147,11 +149,25 @@ def _differences(proposal: Proposal) -> list[Difference]:
     return found
 
 
+def _of_tier(change: dict[str, Any], tier: Tier | None, changes: list[dict[str, Any]]) -> tuple[str, Any]:
+    """What a change of tiers is about, and what is in force there; an order is one with the proposal's new tiers."""
+    field = str(change["field"])
+    if field == ORDER:
+        added = [one["tier"] for one in changes if one["field"] == ADDED]
+        return _("all tiers"), sorted([*selectors.tier_positions(), *added])
+    what = _("tier %(position)s") % {"position": change["tier"]}
+    if field == ADDED:
+        return what, None if tier is None else tier.name
+    return what, getattr(tier, field) if tier is not None else None
+
+
 def _words(field: str, value: Any) -> str:
     """A changed value in words."""
     if field == "size":
         size, basis = value
         return _("not known") if size is None else f"{bytes_exact(size)}, {SizeBasis(basis).label}"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
     if value is None or value == "":
         return "–"
     return str(value)

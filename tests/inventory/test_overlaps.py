@@ -25,7 +25,7 @@ files = st.lists(st.tuples(st.sampled_from([b"a", b"b", b"c"]), contents, st.boo
 
 
 def one(base: bytes, content: bytes, has_digest: bool = True) -> OneFile:
-    return OneFile(base, len(content), content.ljust(32, b"-") if has_digest else None)
+    return OneFile(base, len(content), (b"%d:" % len(content) + content).ljust(32, b"-") if has_digest else None)
 
 
 @given(first=files, second=files)
