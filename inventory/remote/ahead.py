@@ -83,6 +83,7 @@ class _AheadAuth(AuthHandler):
 class AheadTransport(paramiko.Transport):
     """A connection to a server of which `speaks_ahead` tells whether it reads ahead."""
 
+    _active_check_timeout = 1.0  # seconds between two looks at whether it still runs; its end wakes it at once
     _channels: Any
     _channel_handler_table: Mapping[int, Callable[..., None]] = {
         **paramiko.Transport._channel_handler_table,  # type: ignore[attr-defined]

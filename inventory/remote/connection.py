@@ -66,6 +66,7 @@ class Connection:
         self.is_retired = False
         self.spoke_ahead = False  # it was told more than it had answered; for good once `was_answered`
         self.was_answered = False
+        self.on_asked: Callable[[], None] = lambda: None  # told when the request to sign in has left
         self._first: tuple[AheadChannel, threading.Event] | None = None  # asked for while signing in
 
     @property
@@ -74,6 +75,11 @@ class Connection:
         if self._transport is None or self._ended:
             raise self.lost("it was closed here")
         return self._transport
+
+    @property
+    def round_trip_seconds(self) -> float:
+        """How long the answer to the first packet took; 0 before it came."""
+        return self._socket.connect_seconds if self._socket is not None else 0.0
 
     @property
     def is_alive(self) -> bool:
@@ -117,6 +123,7 @@ class Connection:
         if not answered or not transport.is_active():
             raise self._handshake_error(transport.get_exception(), answered=answered)
         transport.set_keepalive(KEEPALIVE_SECONDS)
+        connected.wakes_for_whole = True
         shown = transport.get_remote_server_key()
         return PinnedKey(shown.get_name(), shown.asbytes())
 
@@ -190,6 +197,7 @@ class Connection:
         answer = transport.ask_to_sign_in(username, key)
         self._first = transport.ask_for_channel(ahead_window_bytes, assume=True)
         transport.ask_for_command(self._first[0], COMMAND_LINE)
+        self.on_asked()
         try:
             return list(answer())
         except BaseException:

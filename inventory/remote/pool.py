@@ -20,6 +20,7 @@ from inventory.remote.shell import Session
 __all__ = ["Endpoint", "SshRemote", "fetch_host_key"]
 
 HANDSHAKES_TOGETHER = 8  # below sshd's default MaxStartups 10:30:100, with room for people who sign in by hand
+LONG_ROUND_TRIP_SECONDS = 0.1
 DIALS_AT_MOST = 4
 LANE_WINDOW_BYTES = 4 * 2**20
 COMMAND_WINDOW_BYTES = 2 * 2**20
@@ -35,15 +36,22 @@ class HandshakeGate:
         self._free = threading.BoundedSemaphore(together)
 
     @contextmanager
-    def passing(self, deadline: float, what: str) -> Iterator[None]:
-        """Hold one of the places. Raises DeadlinePassed when none becomes free in time."""
+    def passing(self, deadline: float, what: str) -> Iterator[Callable[[], None]]:
+        """Hold one of the places; what is yielded gives it back early. Raises DeadlinePassed when none becomes free."""
         started = time.monotonic()
         if not self._free.acquire(timeout=max(0.0, deadline - started)):
             raise DeadlinePassed(what, time.monotonic() - started)
+        places = [self._free]
+
+        def leave() -> None:
+            for place in places:
+                place.release()
+            places.clear()
+
         try:
-            yield
+            yield leave
         finally:
-            self._free.release()
+            leave()
 
 
 _gates: dict[tuple[str, int], HandshakeGate] = {}
@@ -84,6 +92,7 @@ class SshRemote(FramedRemote):
         self._sessions_at_most = SESSIONS_AT_MOST
         self._begun: deque[Future[ShellStream]] = deque()
         self._let_in = threading.Event()  # somebody signed in, or nobody will any more
+        self.round_trip_seconds = 0.0  # as connecting showed it; 0 before that
         self._reads_ahead = True  # until the server shows otherwise
 
     def open_shell(self, *, window_bytes: int = LANE_WINDOW_BYTES, timeout_seconds: float = 60.0) -> ShellStream:
@@ -160,7 +169,8 @@ class SshRemote(FramedRemote):
             connection = Connection(address, port)
             self._register(connection)
             try:
-                with gate.passing(deadline, f"Waiting to connect to {address} port {port}"):
+                with gate.passing(deadline, f"Waiting to connect to {address} port {port}") as leave:
+                    connection.on_asked = partial(self._leave_early, connection, leave)
                     dial(
                         connection,
                         self.endpoint,
@@ -170,6 +180,7 @@ class SshRemote(FramedRemote):
                         before_sign_in=before_sign_in,
                     )
                 self._let_in.set()
+                self._note_round_trip(connection.round_trip_seconds)
                 return connection
             except ConnectionRefused:
                 self._forget(connection)
@@ -182,6 +193,16 @@ class SshRemote(FramedRemote):
                 self._forget(connection)
                 raise
         raise ConnectionRefused(address, port, "no attempt was allowed")
+
+    def _leave_early(self, connection: Connection, leave: Callable[[], None]) -> None:
+        """The request to sign in is on its way: over a long link it is there long before the next one is counted."""
+        if connection.round_trip_seconds >= LONG_ROUND_TRIP_SECONDS:
+            leave()
+
+    def _note_round_trip(self, seconds: float) -> None:
+        """The least of all: what a lost packet made longer does not count."""
+        with self._lock:
+            self.round_trip_seconds = min(seconds, self.round_trip_seconds or seconds)
 
     def _register(self, connection: Connection) -> None:
         with self._lock:

@@ -15,20 +15,31 @@ from typing import Any
 from inventory.remote.base import HostUnreachable
 
 _FIRST_WORDS_BYTES = 64
+_WAKES_FOR_AT_MOST = 64 * 1024
 
 
 class PatientSocket(socket.socket):
-    """A socket whose writes fail when the other side takes nothing for a stated time.
+    """A socket whose writes fail when the other side takes nothing for a stated time, and that wakes for whole packets.
 
     paramiko repeats a write that timed out for ever, so a stopped server would hold its caller as long as it likes.
+    And it asks for the rest of an SSH packet again and again: over a slow link each TCP segment would wake it.
     """
 
     stall_seconds = 60.0
     first_words = b""  # what the other side said first, for error sentences
+    wakes_for_whole = False  # set once only whole packets are asked for
+    connect_seconds = 0.0  # how long the answer to the first packet took
     _stalled_since: float | None = None
+    _wakes_for = 1
 
     def recv(self, size: int, flags: int = 0) -> bytes:
-        """Like socket.recv; notes the first words."""
+        """Like socket.recv, and with `wakes_for_whole` waits until `size` bytes are there; notes the first words.
+
+        Fewer come when the connection ends, and a time-out takes nothing of what is there.
+        """
+        if self.wakes_for_whole and min(size, _WAKES_FOR_AT_MOST) != self._wakes_for:
+            self._wakes_for = min(size, _WAKES_FOR_AT_MOST)
+            self.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, self._wakes_for)
         data = super().recv(size, flags)
         if len(self.first_words) < _FIRST_WORDS_BYTES:
             self.first_words += data[:_FIRST_WORDS_BYTES]
@@ -61,7 +72,9 @@ def connect(address: str, port: int, deadline: float, adopt: Callable[[PatientSo
         try:
             connecting.settimeout(max(0.1, left / (len(found) - number)))
             adopt(connecting)
+            begun = time.monotonic()
             connecting.connect(target)
+            connecting.connect_seconds = time.monotonic() - begun
             connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connecting.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             return connecting

@@ -13,16 +13,15 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from inventory.remote.base import PathMissing, PermanentError, Remote, TransientError
+from inventory.remote.base import PermanentError, Remote, TransientError
 from inventory.remote.names import RemoteName, escape
 from transfers.engine.cellmap import CellMap, LedgerBusy
 from transfers.engine.digester import Digester, DigestJob
 from transfers.engine.geometry import Geometry, build_of_one_file, final_name, ledger_path
-from transfers.engine.identity import SourceIdentity, source_identity
+from transfers.engine.identity import SourceIdentity
 from transfers.engine.landing import LandingRefused, TargetExists, check_names, need_room, publish, shown
 from transfers.engine.linkstate import LinkLimits
 from transfers.engine.proof_files import sync_folder
@@ -33,6 +32,7 @@ from transfers.engine.verify import Expected, ReadBack, Stopped, read_back
 from transfers.fileledger import FileLedger, source_path
 from transfers.oneoff.access import sign_in
 from transfers.oneoff.lanes import LaneChooser
+from transfers.oneoff.lastlook import LastLook
 from transfers.oneoff.request import FetchRefused, FetchRequest, check_folder
 
 READ_BACKS_AT_MOST = 2
@@ -137,9 +137,8 @@ class Fetch:
         request = self._request
         folder = check_folder(request.folder)
         check_names(_spec(RemoteName(request.place.name), 0, folder, request.place.name))
-        begun = self._clock.monotonic()
         remote, path, identity = sign_in(request, self._adopt, lanes=self._chooser.lanes)
-        self._chooser.note_sign_in(self._clock.monotonic() - begun)
+        self._chooser.note_round_trip(remote.round_trip_seconds)
         self._check_stop()
         self._total_bytes = identity.size_bytes
         spec = _spec(path, identity.size_bytes, folder, request.place.name)
@@ -147,22 +146,21 @@ class Fetch:
         if os.path.lexists(target):
             return self._compare(remote, spec, path, identity, target)
         _check_incoming(spec)
+        last_look = LastLook(self._chooser, remote, path, identity)
         self._ledger = ledger = FileLedger(
-            spec, path, identity, chooser=self._chooser, stop=self._stopping.is_set, notice=self._notice
+            spec, path, identity, chooser=last_look, stop=self._stopping.is_set, notice=self._notice
         )
         self._tell_start(ledger, path)
-        with ThreadPoolExecutor(1) as beside:
-            try:
-                found = self._fetch_and_read_back(remote, spec, path, identity, ledger)
-                last_look = beside.submit(_changed_since, remote, path, identity)
-            except BaseException:
-                _leave_nothing_empty(spec, ledger)
-                raise
-            self._phase = "publish"
-            published = publish(spec)
-            ledger.remove()
-            sync_folder(folder)
-            self._tell_end(path, last_look.result())
+        try:
+            found = self._fetch_and_read_back(remote, spec, path, identity, ledger, last_look.begin)
+        except BaseException:
+            _leave_nothing_empty(spec, ledger)
+            raise
+        self._phase = "publish"
+        published = publish(spec)
+        ledger.remove()
+        sync_folder(folder)
+        self._tell_end(path, last_look.difference())
         return self._result(published, spec, found, was_here=False)
 
     def _adopt(self, remote: Remote) -> None:
@@ -173,11 +171,18 @@ class Fetch:
     # -- fetching ----------------------------------------------------------------------------------------------
 
     def _fetch_and_read_back(
-        self, remote: Remote, spec: BuildSpec, path: RemoteName, identity: SourceIdentity, ledger: FileLedger
+        self,
+        remote: Remote,
+        spec: BuildSpec,
+        path: RemoteName,
+        identity: SourceIdentity,
+        ledger: FileLedger,
+        on_received: Callable[[], None],
     ) -> ReadBack:
         for attempt in range(READ_BACKS_AT_MOST):
             self._phase = "fetch"
             self._fetch(remote, spec, path, identity, ledger)
+            on_received()
             self._phase, self._read_bytes = "read back", 0
             expected = Expected(whole=ledger.whole, chunks=ledger.chunk_digests(spec.key))
             found = read_back(spec, expected, self._clock, stop=self._stopping.is_set, progress=self._note_read)
@@ -314,16 +319,6 @@ class Fetch:
             refetched_bytes=sum(summary.refetched_bytes for summary in self._summaries),
             was_here=was_here,
         )
-
-
-def _changed_since(remote: Remote, path: RemoteName, identity: SourceIdentity) -> str:
-    """How the source differs from what its digests were taken of; empty when it does not, or cannot be looked at."""
-    try:
-        return identity.difference(source_identity(remote, path))
-    except PathMissing:
-        return "is not there any more"
-    except (TransientError, PermanentError):
-        return ""  # the file is verified; a last look that fails changes nothing
 
 
 class _DigestsInMemory:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from inventory.remote.names import RemoteName
-from transfers.engine.types import Sample
+from transfers.engine.types import LaneReading, Sample
 from transfers.oneoff.lanes import LANES_AT_MOST, LaneChooser, Trial, choose
 from transfers.oneoff.request import FetchRefused, check_folder, read_lanes, read_place, read_port
 
@@ -103,10 +103,23 @@ def test_a_number_of_lanes_is_judged_after_it_has_settled() -> None:
 
 def test_long_round_trips_begin_with_more_lanes_unless_a_number_was_asked_for() -> None:
     chooser, asked, near = LaneChooser(None), LaneChooser(3), LaneChooser(None)
-    chooser.note_sign_in(2.0)
-    asked.note_sign_in(2.0)
-    near.note_sign_in(0.2)
-    assert (chooser.lanes, asked.lanes, near.lanes) == (16, 3, 8)
+    chooser.note_round_trip(0.18)
+    asked.note_round_trip(0.18)
+    near.note_round_trip(0.02)
+    assert (chooser.lanes, asked.lanes, near.lanes) == (32, 3, 8)
+
+
+def test_lanes_are_judged_when_all_of_them_had_their_time_to_connect() -> None:
+    chooser = LaneChooser(None)
+    dialling = (LaneReading(0, "working", "", 1e5, 0.0, 0), LaneReading(1, "dialling", "", 0.0, 0.0, 0))
+    for _ in range(12):
+        chooser.observe(Sample(1.0, 10**6, 10**6, dialling, 0, 0), 10**12)
+    assert chooser.lanes == 8
+    _seconds(chooser, 5, 10**6)
+    assert chooser.lanes == 16
+    for _ in range(20):  # one that never connects does not hold the others up
+        chooser.observe(Sample(1.0, 10**7, 10**7, dialling, 0, 0), 10**12)
+    assert chooser.lanes == 32
 
 
 def test_lanes_asked_for_are_kept_and_the_end_is_too_late_for_more() -> None:
