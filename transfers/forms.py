@@ -44,6 +44,31 @@ class HoldForm(PageForm):
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
         help_text=_("What the pack waits for. Everybody sees it."),
     )
+    until_rest = forms.BooleanField(label=_("Until everything else is opened"), required=False)
+    until_kilobytes = forms.DecimalField(
+        label=_("Until the link brings so many kB/s"),
+        required=False,
+        min_value=Decimal("0.001"),
+        max_value=Decimal(10**9),
+        decimal_places=3,
+        help_text=_("On average over five minutes, as after a change to a faster channel."),
+    )
+    until_at = forms.DateTimeField(
+        label=_("Until a time"),
+        required=False,
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
+        help_text=_("In the time zone of this installation. Without any of the three, a person ends the hold."),
+    )
+
+    def until(self) -> dict[str, Any]:
+        """The conditions that end the hold, as the fields of `HoldUntil`."""
+        data = self.cleaned_data
+        rate = data["until_kilobytes"]
+        return {
+            "at": data["until_at"],
+            "rest": data["until_rest"],
+            "rate": None if rate is None else int(rate * 1000),
+        }
 
 
 class PlaceForm(PageForm):

@@ -7,6 +7,7 @@ from celery import Task, shared_task
 from inventory.tasks import measure_overlaps, run_digests, run_scan
 from transfers.services.forecasts import forecasts_keep
 from transfers.services.links import link_run
+from transfers.services.orders import holds_release_due
 from transfers.services.packing import pack_run
 from transfers.services.reports import report_run
 from transfers.services.ticks import due_now
@@ -19,6 +20,7 @@ HINT_SECONDS = 10  # a message that waited longer says nothing that the next tic
 @shared_task(ignore_result=True)  # type: ignore[untyped-decorator]
 def tick() -> None:
     """Start what is due."""
+    holds_release_due()
     due = due_now()
     _hint(run_link, due.links)
     _hint(run_scan, due.scans)

@@ -24,6 +24,10 @@ class Pack(models.Model):
     is_paused = models.BooleanField(default=False)
     on_hold = models.BooleanField(default=False)  # waits for a person's word or a condition stated in the reason
     hold_reason = models.TextField(blank=True)
+    # What ends the hold by itself; none of them: a person's word alone does.
+    hold_until_at = models.DateTimeField(null=True, blank=True)
+    hold_until_rest = models.BooleanField(default=False)  # everything else that nobody holds is opened
+    hold_until_rate = models.PositiveBigIntegerField(null=True, blank=True)  # bytes a second that the link brings
 
     class Meta:
         ordering: ClassVar = ["plan", "position", "name"]

@@ -56,14 +56,20 @@ def runs_now(row: PackRow) -> bool:
     return row.item is not None and not row.is_stopped and row.state not in USABLE
 
 
-def jobs_of(rows: Iterable[PackRow]) -> list[Job]:
-    """What is left to do, in order. Behind a pack of unknown size nothing can be said."""
+def runs_last(row: PackRow) -> bool:
+    """True when the pack is on hold until everything else is opened, and nothing else keeps it."""
+    is_bound = row.pack.on_hold and row.pack.hold_until_rest and not row.pack.is_paused
+    broken = row.state in (BuildState.FAILED, BuildState.NEEDS_DECISION)
+    return is_bound and row.item is not None and not broken and not row.is_home
+
+
+def jobs_of(rows: Sequence[PackRow]) -> list[Job]:
+    """What is left to do, in order, last what waits for the rest. Behind a pack of unknown size nothing can be said."""
     jobs = []
-    for row in rows:
-        if runs_now(row):
-            if row.total_bytes is None:
-                break
-            jobs.append(_job(row, float(row.total_bytes)))
+    for row in [*filter(runs_now, rows), *filter(runs_last, rows)]:
+        if row.total_bytes is None:
+            break
+        jobs.append(_job(row, float(row.total_bytes)))
     return jobs
 
 

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils.translation import gettext as _
 
 from calculet.audit import services as audit
-from calculet.lifecycle import Actor
+from calculet.lifecycle import SYSTEM, Actor
 from calculet.people.roles import Act, require
 from transfers.models import Pack, Plan
+from transfers.selectors.holds import holds_due
+
+
+@dataclass(frozen=True, slots=True)
+class HoldUntil:
+    """What ends a hold by itself, whichever comes first; nothing: a person's word alone does.
+
+    `at` is a time, `rest` means that everything else is opened, `rate` is a goodput in bytes a second.
+    """
+
+    at: datetime | None = None
+    rest: bool = False
+    rate: int | None = None
 
 
 class OrderStale(Exception):
@@ -33,33 +48,79 @@ def pack_resume(*, pack: Pack, actor: Actor) -> None:
     _switch(pack, "is_paused", on=False, act="pack.resume", actor=actor)
 
 
-def pack_hold(*, pack: Pack, reason: str, actor: Actor) -> None:
-    """Keep a pack back until a person releases it, and say why. Raises NotAllowed, ValidationError."""
+def pack_hold(*, pack: Pack, reason: str, actor: Actor, until: HoldUntil | None = None) -> None:
+    """Keep a pack back until a person releases it or a condition is met, and say why.
+
+    Raises NotAllowed, ValidationError.
+    """
     require(actor.user, Act.PAUSE)
     if not reason.strip():
         raise ValidationError(_("Say why the pack is held, so that others know what it waits for."))
-    _switch(pack, "on_hold", on=True, act="pack.hold", actor=actor, reason=reason.strip())
+    if until is not None and until.rate is not None and not 0 < until.rate < 2**62:
+        raise ValidationError(_("A rate is a number of bytes a second above zero. Nothing was changed."))
+    _switch(pack, "on_hold", on=True, act="pack.hold", actor=actor, reason=reason.strip(), until=until or HoldUntil())
 
 
 def pack_release(*, pack: Pack, actor: Actor) -> None:
     """End a pack's hold. Raises NotAllowed."""
     require(actor.user, Act.PAUSE)
-    _switch(pack, "on_hold", on=False, act="pack.release", actor=actor, reason="")
+    _switch(pack, "on_hold", on=False, act="pack.release", actor=actor, reason="", until=HoldUntil())
 
 
-def _switch(pack: Pack, switch: str, *, on: bool, act: str, actor: Actor, reason: str | None = None) -> None:
+def holds_release_due() -> int:
+    """End each hold whose condition is met, and say in its event which one. Safe to run twice."""
+    due = holds_due()
+    for pack, met in due:
+        _switch(
+            pack,
+            "on_hold",
+            on=False,
+            act="pack.release",
+            actor=SYSTEM,
+            reason="",
+            until=HoldUntil(),
+            detail={"condition": met},
+        )
+    return len(due)
+
+
+def _switch(
+    pack: Pack,
+    switch: str,
+    *,
+    on: bool,
+    act: str,
+    actor: Actor,
+    reason: str | None = None,
+    until: HoldUntil | None = None,
+    detail: Mapping[str, object] | None = None,
+) -> None:
     """Set a switch with an event; nothing happens when it stands there already."""
     with transaction.atomic():
         now = Pack.objects.select_for_update().get(pk=pack.pk)
-        if getattr(now, switch) == on and (reason is None or reason == now.hold_reason):
-            return
         values: dict[str, object] = {switch: on}
         if reason is not None:
             values["hold_reason"] = reason
+        if until is not None:
+            values |= {"hold_until_at": until.at, "hold_until_rest": until.rest, "hold_until_rate": until.rate}
+        if all(getattr(now, name) == value for name, value in values.items()):
+            return
         Pack.objects.filter(pk=pack.pk).update(**values)
-        audit.record(act=act, actor=actor, subject=now, detail={"reason": reason} if reason else None)
+        audit.record(act=act, actor=actor, subject=now, detail={**_told(reason, until), **(detail or {})} or None)
     for name, value in values.items():
         setattr(pack, name, value)
+
+
+def _told(reason: str | None, until: HoldUntil | None) -> dict[str, object]:
+    """What an event says of a hold: what was said, and nothing else."""
+    if not reason:
+        return {}
+    told: dict[str, object] = {"reason": reason}
+    if until is not None:
+        conditions = {"at": until.at.isoformat() if until.at is not None else None, "bytes_per_second": until.rate}
+        told |= {name: value for name, value in conditions.items() if value is not None}
+        told |= {"rest_opened": True} if until.rest else {}
+    return told
 
 
 def packs_reorder(*, plan: Plan, pack_ids: Sequence[int], seen_ids: Sequence[int], actor: Actor) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from django import template
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, pgettext_lazy
@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy, ngettext, pgettext_lazy
 from calculet.pages.templatetags.shown import NOTHING, bytes_rate, bytes_short, duration, moment
 from transfers.forecast.advice import Why
 from transfers.forecast.simulate import Times
+from transfers.models import Pack
 from transfers.selectors.advice import AdvisedRow, Gain
 from transfers.selectors.chunks import HERE, MISSING, PART, PROVEN, WRONG
 from transfers.selectors.paces import HostPaces
@@ -195,3 +196,18 @@ def duration_tick(seconds: float) -> str:
         if seconds >= count:
             return words % {"count": int(seconds // count)}
     return _("%(count)s s") % {"count": int(seconds)}
+
+
+@register.simple_tag
+def hold_words(pack: Pack) -> str | SafeString:
+    """What ends a hold by itself: “ends by itself when everything else is opened”; nothing when only a person does."""
+    ways: list[str] = []
+    if pack.hold_until_rest:
+        ways.append(_("when everything else is opened"))
+    if pack.hold_until_rate:
+        ways.append(_("when the link brings %(rate)s") % {"rate": bytes_rate(pack.hold_until_rate)})
+    if pack.hold_until_at:
+        ways.append(format_html("{} {}", _("at"), moment(pack.hold_until_at)))
+    if not ways:
+        return ""
+    return format_html("{} {}", _("It ends by itself:"), format_html_join("; ", "{}", ((way,) for way in ways)))

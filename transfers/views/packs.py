@@ -158,7 +158,7 @@ def pack_hold(request: PersonRequest, host: str, pack: str) -> HttpResponse:
         return pack_page(request, row, hold_form=form, status=422)
     reason = form.cleaned_data["reason"]
     done = _("%(pack)s is on hold.") % {"pack": row}
-    hold = partial(orders.pack_hold, pack=row, reason=reason)
+    hold = partial(orders.pack_hold, pack=row, reason=reason, until=orders.HoldUntil(**form.until()))
     return act_and_return(request, lambda actor: hold(actor=actor), _address(row), done=done, kept=reason)
 
 
