@@ -9,7 +9,7 @@ from celery import shared_task
 from django.db import transaction
 from kombu.exceptions import OperationalError
 
-from inventory.services import digest_runs, hosts, overlaps, scans
+from inventory.services import digest_runs, hosts, overlaps, scans, snapshots
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +38,12 @@ def run_digests(run_id: int) -> None:
 def measure_overlaps(measure_id: int) -> None:
     """Measure where the same bytes lie twice."""
     overlaps.overlaps_run(measure_id)
+
+
+@shared_task(expires=_MESSAGE_LIFE_SECONDS)  # type: ignore[untyped-decorator]
+def take_snapshot(snapshot_id: int) -> None:
+    """Collect what a host is."""
+    snapshots.snapshot_run(snapshot_id)
 
 
 def send_soon(task: Any, row_id: int) -> None:

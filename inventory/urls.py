@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from inventory.views import board, browse, hosts, lists, overlaps, proposals, resources, tiers
+from inventory.views import board, browse, hosts, lists, overlaps, proposals, resources, snapshots, tiers
 
 app_name = "inventory"
 
@@ -42,6 +42,10 @@ urlpatterns: list[URLPattern] = [
     path(f"{_HOST}probe/", hosts.host_probe, name="host-probe"),
     path(f"{_HOST}resources/add/", resources.resource_add, name="resource-add"),
     path(f"{_HOST}lists/add/", lists.list_add, name="list-add"),
+    path("snapshots/<int:pk>/", snapshots.snapshot_shown, name="snapshot"),
+    path("snapshots/<int:pk>/archive/", snapshots.snapshot_archive, name="snapshot-archive"),
+    path(f"{_HOST}environment/", snapshots.snapshot_list, name="snapshots"),
+    path(f"{_HOST}environment/take/", snapshots.snapshot_take, name="snapshot-take"),
     path(f"{_HOST}tiers/", tiers.tier_board, name="tiers"),
     path(f"{_HOST}tiers/edit/", tiers.tier_edit, name="tiers-edit"),
     path(f"{_HOST}tiers/propose/", tiers.tier_propose, name="tiers-propose"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from celery import Task, shared_task
 
-from inventory.tasks import measure_overlaps, run_digests, run_scan
+from inventory.tasks import measure_overlaps, run_digests, run_scan, take_snapshot
 from transfers.services.forecasts import forecasts_keep
 from transfers.services.links import link_run
 from transfers.services.orders import holds_release_due
@@ -26,6 +26,7 @@ def tick() -> None:
     _hint(run_scan, due.scans)
     _hint(run_digests, due.digests)
     _hint(measure_overlaps, due.overlaps)
+    _hint(take_snapshot, due.snapshots)
     _hint(pack_build, due.packs)
     _hint(verify_build, due.verifies)
     _hint(open_build, due.opens)

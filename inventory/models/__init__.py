@@ -7,6 +7,7 @@ from inventory.models.imports import ImportedList, ListState
 from inventory.models.overlaps import Overlap, OverlapMeasure, OverlapSet
 from inventory.models.resources import Resource, ResourceKind, SizeBasis
 from inventory.models.scans import Entry, Scan, ScanChange, ScanState
+from inventory.models.snapshots import Snapshot, SnapshotFile
 from inventory.models.tiers import PlanFileLoad, Proposal, ProposalState, Tier
 
 __all__ = [
@@ -31,5 +32,7 @@ __all__ = [
     "ScanChange",
     "ScanState",
     "SizeBasis",
+    "Snapshot",
+    "SnapshotFile",
     "Tier",
 ]

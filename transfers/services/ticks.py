@@ -8,6 +8,7 @@ from calculet.leases.services import lease_is_free
 from inventory.services.digest_runs import digests_sweep
 from inventory.services.overlaps import overlaps_sweep
 from inventory.services.scans import scans_sweep
+from inventory.services.snapshots import snapshots_sweep
 from transfers.models import BuildState
 from transfers.selectors.work import builds_in_state, builds_to_pack, hosts_to_link, unpacks_to_run
 from transfers.services.builds import build_lease_name
@@ -22,6 +23,7 @@ class Due:
     scans: tuple[int, ...]
     digests: tuple[int, ...]  # takings of digests at the source
     overlaps: tuple[int, ...]  # measurings of what lies twice
+    snapshots: tuple[int, ...]  # of hosts' environments
     packs: tuple[int, ...]  # builds
     links: tuple[int, ...]  # hosts
     verifies: tuple[int, ...]
@@ -37,6 +39,7 @@ def due_now() -> Due:
         scans=tuple(scans_sweep()),
         digests=tuple(digests_sweep()),
         overlaps=tuple(overlaps_sweep()),
+        snapshots=tuple(snapshots_sweep()),
         packs=_free([build.pk for build in builds_to_pack()]),
         links=tuple(host.pk for host in hosts_to_link() if lease_is_free(name=link_lease_name(host.pk))),
         verifies=_free(_ids(BuildState.RECEIVED)),
