@@ -135,6 +135,17 @@ class AdviceForm(PageForm):
         return aim.removeprefix("need:") if aim != VALUE_EARLY else None, weights, bool(data.get("may_cross_tiers"))
 
 
+class ClearByForm(PageForm):
+    """The day on which a host will be cleared."""
+
+    clear_by = forms.DateField(
+        label=_("The host is cleared on"),
+        required=False,
+        widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
+        help_text=_("What is not usable when that day begins is late. Empty: nobody named a day."),
+    )
+
+
 class RateForm(PageForm):
     """What forecasts go by as long as nothing is measured."""
 

@@ -33,6 +33,7 @@ class Plan(models.Model):
 
     host = models.OneToOneField(Host, on_delete=models.PROTECT, related_name="plan")
     note = models.TextField(blank=True)
+    clear_by = models.DateField(null=True, blank=True)  # the host will be cleared on that day
     # What somebody states for forecasts, as long as nothing was measured.
     stated_bytes_per_second = models.PositiveBigIntegerField(null=True, blank=True)
     stated_packed_percent = models.PositiveSmallIntegerField(null=True, blank=True)  # size after packing, of before

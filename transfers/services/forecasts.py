@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from datetime import timedelta
+from datetime import date, timedelta
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
@@ -42,6 +42,22 @@ def rate_state(*, plan: Plan, bytes_per_second: int | None, packed_percent: int 
         audit.record(
             act="plan.state_rate", actor=actor, subject=now, host=now.host, detail={"before": before, "after": after}
         )
+
+
+def clear_by_state(*, plan: Plan, clear_by: date | None, actor: Actor) -> None:
+    """Say on which day the host will be cleared, so that the plan tells what will not make it. Raises NotAllowed."""
+    require(actor.user, Act.ORDER)
+    with transaction.atomic():
+        now = Plan.objects.select_for_update().select_related("host").get(pk=plan.pk)
+        before = now.clear_by
+        if before == clear_by:
+            return
+        now.clear_by = clear_by
+        now.save(update_fields=["clear_by"])
+        detail = {
+            name: str(day) if day is not None else None for name, day in (("before", before), ("after", clear_by))
+        }
+        audit.record(act="plan.clear_by", actor=actor, subject=now, host=now.host, detail=detail)
 
 
 def forecasts_keep() -> int:

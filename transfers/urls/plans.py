@@ -15,6 +15,7 @@ urlpatterns: list[URLPattern] = [
     path(f"{_PLAN}order/", packs.order, name="order"),
     path(f"{_PLAN}times/", forecasts.times, name="times"),
     path(f"{_PLAN}forecast/", forecasts.forecast, name="forecast"),
+    path(f"{_PLAN}forecast/clear-by/", forecasts.clear_by_state, name="clear-by-state"),
     path(f"{_PLAN}forecast/rate/", forecasts.rate_state, name="rate-state"),
     path(f"{_PLAN}draft/", plans.draft_start, name="draft-start"),
     path(f"{_PLAN}draft/propose/", plans.draft_propose, name="draft-propose"),

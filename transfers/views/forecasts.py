@@ -13,11 +13,12 @@ from django.views.decorators.http import require_POST, require_safe
 
 from calculet.http import PersonRequest
 from calculet.people.roles import Act, require
-from transfers.forms import AdviceForm, RateForm
+from transfers.forms import AdviceForm, ClearByForm, RateForm
 from transfers.models import Plan
 from transfers.selectors.advice import curve_of, largest_first, suggest, weights_of
 from transfers.selectors.board import board_of
 from transfers.selectors.calibration import calibration_of
+from transfers.selectors.deadline import deadline_of
 from transfers.selectors.forecast import forecast_board, needs_of
 from transfers.selectors.overview import capability_states
 from transfers.services import forecasts
@@ -43,7 +44,12 @@ def forecast(request: PersonRequest, host: str) -> HttpResponse:
 
 
 def forecast_page(
-    request: PersonRequest, plan: Plan, *, rate_form: RateForm | None = None, status: int = 200
+    request: PersonRequest,
+    plan: Plan,
+    *,
+    rate_form: RateForm | None = None,
+    clear_by_form: ClearByForm | None = None,
+    status: int = 200,
 ) -> HttpResponse:
     """Render a host's forecast; a statement that was refused is shown again."""
     board = forecast_board(board_of(plan))
@@ -53,6 +59,8 @@ def forecast_page(
     curves = {"in_force": board, "advised": advice.board, "largest_first": largest_first(board)}
     context: dict[str, Any] = {
         "advice": advice,
+        "deadline": deadline_of(board, advice.board),
+        "clear_by_form": clear_by_form or ClearByForm(initial={"clear_by": plan.clear_by}),
         "calibration": calibration_of(plan.host),
         "advice_form": advice_form,
         "chart": curve_chart({kind: curve_of(one, weights) for kind, one in curves.items()}),
@@ -83,4 +91,22 @@ def rate_state(request: PersonRequest, host: str) -> HttpResponse:
         lambda actor: forecasts.rate_state(plan=plan, actor=actor, **values),
         reverse("transfers:forecast", args=[host]),
         done=_("Forecasts go by this as long as nothing is measured."),
+    )
+
+
+@require_POST
+def clear_by_state(request: PersonRequest, host: str) -> HttpResponse:
+    """Say on which day the host will be cleared."""
+    require(request.user, Act.ORDER)
+    plan, form = plan_of_host(host), ClearByForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, _("Nothing was changed: see what is said beside the fields."))
+        return forecast_page(request, plan, clear_by_form=form, status=422)
+    day = form.cleaned_data["clear_by"]
+    done = _("The plan tells what will not make it by that day.") if day else _("No day is named any more.")
+    return act_and_return(
+        request,
+        lambda actor: forecasts.clear_by_state(plan=plan, clear_by=day, actor=actor),
+        reverse("transfers:forecast", args=[host]),
+        done=done,
     )
