@@ -114,6 +114,30 @@ def folder_page(scan: Scan, folder: Entry, *, start: int | None = None, limit: i
     last = _last_position(scan)
     end = _end_of(scan, folder, last)
     first = start if start is not None and folder.position < start < end else folder.position + 1
+    if folder.entries_below is not None:
+        found, position = _children(scan, folder, first, end, limit)
+    else:
+        found, position = _walked(scan, first, end, limit)
+    return FolderPage(
+        entry=folder,
+        crumbs=_crumbs(folder.name.raw),
+        rows=_rows(scan, found),
+        first_position=first,
+        next_position=position if position < end else None,
+        entries_below=end - folder.position - 1,
+    )
+
+
+def _children(scan: Scan, folder: Entry, first: int, end: int, limit: int) -> tuple[list[tuple[Entry, int]], int]:
+    """Direct entries of a folder that a scan measured, each with the position behind its content; one look-up."""
+    rows = scan.entries.filter(parent=folder.position, position__gte=first).order_by("position")
+    children = list(rows[: limit + 1])
+    found = [(entry, entry.position + (entry.entries_below or 0) + 1) for entry in children[:limit]]
+    return found, children[limit].position if len(children) > limit else end
+
+
+def _walked(scan: Scan, first: int, end: int, limit: int) -> tuple[list[tuple[Entry, int]], int]:
+    """The same of a folder that was not measured, by stepping over each folder's content."""
     found: list[tuple[Entry, int]] = []
     position = first
     window: dict[int, Entry] = {}
@@ -127,14 +151,7 @@ def folder_page(scan: Scan, folder: Entry, *, start: int | None = None, limit: i
         after = _end_of(scan, entry, end - 1, window) if entry.kind == Entry.Kind.FOLDER else position + 1
         found.append((entry, after))
         position = after
-    return FolderPage(
-        entry=folder,
-        crumbs=_crumbs(folder.name.raw),
-        rows=_rows(scan, found),
-        first_position=first,
-        next_position=position if position < end else None,
-        entries_below=end - folder.position - 1,
-    )
+    return found, position
 
 
 def crumbs_of(entry: Entry) -> list[Crumb]:

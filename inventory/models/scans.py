@@ -126,7 +126,7 @@ class Entry(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["scan", "position"], name="entry_position_once_per_scan"),
         ]
-        indexes: ClassVar = [models.Index(fields=["scan", "parent"], name="entry_of_a_folder")]
+        indexes: ClassVar = [models.Index(fields=["scan", "parent", "position"], name="entry_of_a_folder")]
 
     def __str__(self) -> str:
         return str(self.name)
