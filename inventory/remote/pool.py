@@ -24,7 +24,7 @@ LONG_ROUND_TRIP_SECONDS = 0.1
 DIALS_AT_MOST = 4
 LANE_WINDOW_BYTES = 4 * 2**20
 COMMAND_WINDOW_BYTES = 2 * 2**20
-BEGUN_AT_MOST = HANDSHAKES_TOGETHER - 2
+BEGUN_AT_MOST = HANDSHAKES_TOGETHER - 1  # before anybody was let in, who needs a place as well
 SESSIONS_AT_MOST = 8  # on one connection; sshd's default MaxSessions is 10, fewer are learnt
 _SESSION_TRIES = 7
 
@@ -92,6 +92,7 @@ class SshRemote(FramedRemote):
         self._sessions_at_most = SESSIONS_AT_MOST
         self._begun: deque[Future[ShellStream]] = deque()
         self._let_in = threading.Event()  # somebody signed in, or nobody will any more
+        self.on_let_in: Callable[[], None] = lambda: None  # told once, when the first connection was let in
         self.round_trip_seconds = 0.0  # as connecting showed it; 0 before that
         self._reads_ahead = True  # until the server shows otherwise
 
@@ -106,13 +107,14 @@ class SshRemote(FramedRemote):
             begun.add_done_callback(_close_late)
         return self._open_shell(deadline, window_bytes)
 
-    def begin_shells(self, count: int, *, window_bytes: int = LANE_WINDOW_BYTES, timeout_seconds: float = 60.0) -> None:
-        """Connect for the next `count` shells while the first connection signs in.
+    def begin_shells(self, count: int, *, window_bytes: int = LANE_WINDOW_BYTES, timeout_seconds: float = 60.0) -> int:
+        """Connect for the next `count` shells, or fewer while the first connection signs in; returns how many.
 
-        They exchange keys, and sign in when that one was let in: a key that is not accepted is offered once.
+        Until that one was let in they only exchange keys: a key that is not accepted is offered once.
         """
         deadline = time.monotonic() + timeout_seconds
-        for _ in range(min(count, BEGUN_AT_MOST)):
+        count = count if self._let_in.is_set() else min(count, BEGUN_AT_MOST)
+        for _ in range(count):
             begun: Future[ShellStream] = Future()
             with self._lock:
                 self._begun.append(begun)
@@ -124,6 +126,7 @@ class SshRemote(FramedRemote):
                     begun.set_exception(error)
 
             threading.Thread(target=open_one, name="begun-shell", daemon=True).start()
+        return count
 
     def _wait_let_in(self, deadline: float) -> None:
         started = time.monotonic()
@@ -179,8 +182,7 @@ class SshRemote(FramedRemote):
                         ahead_window_bytes=window_bytes if self._reads_ahead else None,
                         before_sign_in=before_sign_in,
                     )
-                self._let_in.set()
-                self._note_round_trip(connection.round_trip_seconds)
+                self._note_let_in(connection.round_trip_seconds)
                 return connection
             except ConnectionRefused:
                 self._forget(connection)
@@ -199,10 +201,14 @@ class SshRemote(FramedRemote):
         if connection.round_trip_seconds >= LONG_ROUND_TRIP_SECONDS:
             leave()
 
-    def _note_round_trip(self, seconds: float) -> None:
-        """The least of all: what a lost packet made longer does not count."""
+    def _note_let_in(self, seconds: float) -> None:
+        """Somebody signed in. Of the round trips the least counts: a lost packet makes others longer."""
         with self._lock:
             self.round_trip_seconds = min(seconds, self.round_trip_seconds or seconds)
+            is_first = not self._let_in.is_set()
+            self._let_in.set()
+        if is_first and not self._closed:
+            self.on_let_in()
 
     def _register(self, connection: Connection) -> None:
         with self._lock:

@@ -35,6 +35,11 @@ WINDOWS_TOGETHER_BYTES = 64 * MEBIBYTE  # what all lanes' receive windows may ho
 GREETING_AT_MOST = MEBIBYTE
 
 
+def window_of(lanes: int) -> int:
+    """The receive window of each of so many lanes, in bytes."""
+    return max(MEBIBYTE // 2, min(4 * MEBIBYTE, WINDOWS_TOGETHER_BYTES // max(1, lanes)))
+
+
 class _Redial(Exception):
     """The connection is of no more use though it did not end by itself."""
 
@@ -173,7 +178,7 @@ class Lane(threading.Thread):
         if doubtful and not link.enter_scout(self.number):
             return None
         try:
-            window = max(MEBIBYTE // 2, min(4 * MEBIBYTE, WINDOWS_TOGETHER_BYTES // max(1, link.lane_count)))
+            window = window_of(link.lane_count)
             seconds = limits.scout_seconds if doubtful else limits.dial_seconds
             stream = link.remote.open_shell(window_bytes=window, timeout_seconds=seconds)
         finally:

@@ -344,8 +344,8 @@ class _Runner:
 
     def _watch(self) -> None:
         now = self._clock.monotonic()
-        self._pool.watch(now)
-        if self._is_due("rates", 0.25):
+        if self._is_due("lanes", 0.25):
+            self._pool.watch(now)
             self._pool.judge(
                 sum(
                     build.geometry.size_bytes - build.cells.here_bytes

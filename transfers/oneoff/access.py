@@ -14,19 +14,21 @@ from inventory.remote.names import RemoteName
 from inventory.remote.pool import Endpoint, SshRemote, fetch_host_key
 from transfers.engine.identity import SourceIdentity, source_from_home
 from transfers.engine.landing import shown
+from transfers.engine.lane import window_of
 from transfers.oneoff.request import FetchRefused, FetchRequest
 
 USUAL_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
 FIRST_WORD_SECONDS = 40.0
+BEGUN_LANES_AT_MOST = 16  # as long as it is not known how much there is to fetch
 
 
 def sign_in(
-    request: FetchRequest, adopt: Callable[[SshRemote], None], *, lanes: int
+    request: FetchRequest, adopt: Callable[[SshRemote], None], *, lanes: Callable[[float], int]
 ) -> tuple[SshRemote, RemoteName, SourceIdentity]:
     """A remote that was signed in to, the source's absolute path, and what it is at this moment.
 
-    `adopt` is given each remote before it is used, so that another thread may close it. Connections for `lanes` lanes
-    begin meanwhile.
+    `adopt` is given each remote before it is used, so that another thread may close it. Connections for lanes
+    begin meanwhile; `lanes` says how many will be wanted, given the seconds of a round trip (0: not known yet).
 
     Raises FetchRefused, TransientError, PermanentError: nothing was changed anywhere.
     """
@@ -41,7 +43,7 @@ def sign_in(
 
 
 def _sign_in_by_keys(
-    request: FetchRequest, host_key: PinnedKey, adopt: Callable[[SshRemote], None], lanes: int
+    request: FetchRequest, host_key: PinnedKey, adopt: Callable[[SshRemote], None], lanes: Callable[[float], int]
 ) -> tuple[SshRemote, RemoteName, SourceIdentity]:
     refusal: PermanentError | None = None
     for number, source in enumerate(_key_sources(request)):
@@ -50,7 +52,7 @@ def _sign_in_by_keys(
         adopt(remote)
         try:
             if number == 0:  # the first key is the likeliest; the next ones find the server as it is
-                remote.begin_shells(lanes)
+                _begin_lanes(remote, lanes)
             path, identity = source_from_home(remote, request.place.path, timeout_seconds=FIRST_WORD_SECONDS)
             return remote, path, identity
         except (LoginRefused, KeyUnusable) as error:
@@ -64,6 +66,17 @@ def _sign_in_by_keys(
         "There is no key to sign in with: no agent is known (SSH_AUTH_SOCK), and ~/.ssh holds none of "
         f"{', '.join(USUAL_KEYS)}. Nothing was changed; name one with --key."
     )
+
+
+def _begin_lanes(remote: SshRemote, lanes: Callable[[float], int]) -> None:
+    count = lanes(0.0)
+    begun = remote.begin_shells(count, window_bytes=window_of(count))
+
+    def begin_more() -> None:
+        wanted = lanes(remote.round_trip_seconds)
+        remote.begin_shells(min(wanted, BEGUN_LANES_AT_MOST) - begun, window_bytes=window_of(wanted))
+
+    remote.on_let_in = begin_more
 
 
 def _pinned_keys(request: FetchRequest) -> tuple[PinnedKey, ...]:

@@ -137,10 +137,10 @@ class Fetch:
         request = self._request
         folder = check_folder(request.folder)
         check_names(_spec(RemoteName(request.place.name), 0, folder, request.place.name))
-        remote, path, identity = sign_in(request, self._adopt, lanes=self._chooser.lanes)
-        self._chooser.note_round_trip(remote.round_trip_seconds)
+        remote, path, identity = sign_in(request, self._adopt, lanes=self._chooser.note_round_trip)
         self._check_stop()
         self._total_bytes = identity.size_bytes
+        self._chooser.note_size(identity.size_bytes)
         spec = _spec(path, identity.size_bytes, folder, request.place.name)
         target = folder / os.fsdecode(final_name(spec))
         if os.path.lexists(target):

@@ -17,6 +17,8 @@ LANES_TO_BEGIN_WITH = 8
 LANES_ON_A_LONG_LINK = 32
 LONG_ROUND_TRIP_SECONDS = 0.1
 LANES_AT_MOST = 48
+LANES_AT_LEAST = 4
+BYTES_A_LANE = 512 * 1024
 SETTLE_SECONDS = 2.0  # for the first round trips, before a number of lanes is judged
 DIAL_SECONDS = 15.0  # lanes that do not connect in this time are no reason to wait
 JUDGE_SECONDS = 3.0
@@ -75,10 +77,16 @@ class LaneChooser:
         self._seconds = self._bytes = self._dialling = 0.0
         self._refusals = 0
 
-    def note_round_trip(self, seconds: float) -> None:
-        """How long the host is away."""
+    def note_round_trip(self, seconds: float) -> int:
+        """How long the host is away, 0 if that is not known; returns the lanes to begin with."""
         if self._is_searching and seconds >= LONG_ROUND_TRIP_SECONDS:
             self.lanes = LANES_ON_A_LONG_LINK
+        return self.lanes
+
+    def note_size(self, size_bytes: int) -> None:
+        """How much there is to fetch: for little, many connections take longer than they save."""
+        if self._is_searching:
+            self.lanes = min(self.lanes, max(LANES_AT_LEAST, size_bytes // BYTES_A_LANE))
 
     def observe(self, sample: Sample, left_bytes: int) -> None:
         """Take a sample of the link into account."""

@@ -11,7 +11,7 @@ import pytest
 
 from inventory.remote import ahead
 from inventory.remote.base import LoginRefused, ShellStream
-from inventory.remote.pool import SshRemote
+from inventory.remote.pool import BEGUN_AT_MOST, SshRemote
 from tests.relay import SlowWire, slow_wire
 from tests.sshd import Sshd, make_key
 
@@ -60,6 +60,20 @@ def test_shells_begun_early_are_ready_when_the_first_answer_is(sshd: Sshd, wire:
         assert wire.connections == 4
         shells = [remote.open_shell() for _ in range(1)]
         assert _echo(shells[0], b"later") == b"later\n" and wire.connections == 5
+    finally:
+        remote.close()
+
+
+def test_more_shells_begin_when_the_first_connection_is_let_in(sshd: Sshd, wire: SlowWire) -> None:
+    remote = _remote(sshd, wire.port)
+    told: list[int] = []
+    remote.on_let_in = lambda: told.append(remote.begin_shells(3))
+    try:
+        assert remote.begin_shells(100) == BEGUN_AT_MOST
+        remote.check(b"echo in", step="try")
+        for _ in range(BEGUN_AT_MOST + 3):
+            assert _echo(remote.open_shell(), b"lane") == b"lane\n"
+        assert told == [3] and wire.connections == 1 + BEGUN_AT_MOST + 3
     finally:
         remote.close()
 

@@ -109,6 +109,14 @@ def test_long_round_trips_begin_with_more_lanes_unless_a_number_was_asked_for() 
     assert (chooser.lanes, asked.lanes, near.lanes) == (32, 3, 8)
 
 
+def test_a_small_file_gets_few_lanes_unless_a_number_was_asked_for() -> None:
+    for asked, size_bytes, lanes in ((None, 0, 4), (None, 8 * 2**20, 16), (None, 2**30, 32), (20, 0, 20)):
+        chooser = LaneChooser(asked)
+        assert chooser.note_round_trip(0.2) == (asked or 32)
+        chooser.note_size(size_bytes)
+        assert chooser.lanes == lanes
+
+
 def test_lanes_are_judged_when_all_of_them_had_their_time_to_connect() -> None:
     chooser = LaneChooser(None)
     dialling = (LaneReading(0, "working", "", 1e5, 0.0, 0), LaneReading(1, "dialling", "", 0.0, 0.0, 0))
