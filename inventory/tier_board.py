@@ -9,6 +9,7 @@ from typing import Any
 
 from calculet.audit.chain import canonical_json
 from inventory.models import Host, Proposal, ProposalState, Resource, Tier
+from inventory.selectors import Sums
 
 ADDED, ORDER = "added", "order"  # fields of changes about tiers beside their name and note
 
@@ -43,9 +44,12 @@ class Column:
         return self.position or 0
 
     @property
-    def size_bytes(self) -> int:
-        """Every size that is known, whatever its basis: only to compare columns by eye."""
-        return sum(card.resource.size_bytes or 0 for card in self.cards)
+    def sums(self) -> list[tuple[str, int]]:
+        """Bytes by how far they can be trusted."""
+        sums = Sums()
+        for card in self.cards:
+            sums.add(card.resource)
+        return sums.by_basis()
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,13 @@ def test_an_edit_changes_the_board_and_nothing_in_force(board: Host, alice: Pers
     assert in_force(board) == before and Proposal.objects.get().state == ProposalState.DRAFT
 
 
+def test_a_columns_sizes_of_different_trust_are_never_added(board: Host, alice: Person) -> None:
+    Resource.objects.filter(name="a").update(size_bytes=5, size_basis="about")
+    Resource.objects.filter(name="b").update(size_bytes=7, size_basis="exact")
+    move(board, alice, "b", 1)
+    assert board_of(board).columns[0].sums == [("exact", 7), ("about", 5)]
+
+
 def test_moving_back_undoes_the_move(board: Host, alice: Person) -> None:
     move(board, alice, "a", 2)
     move(board, alice, "a", 3)
