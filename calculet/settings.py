@@ -72,6 +72,7 @@ SESSION_COOKIE_AGE = read_count("CALCULET_SESSION_HOURS", 12) * 3600  # a workin
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 X_FRAME_OPTIONS = "DENY"
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000  # an order of packs names each of them in a field of its own
 SECURE_REFERRER_POLICY = "same-origin"
 ROOT_URLCONF = "calculet.urls"
 WSGI_APPLICATION = "calculet.wsgi.application"

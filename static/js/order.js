@@ -15,7 +15,7 @@
       const order = ids(body);
       if (!body.dataset.times || order === asked) return;
       asked = order;
-      htmx.ajax("GET", `${body.dataset.times}?order=${order}`, { source: body, target: body, swap: "none" });
+      htmx.ajax("POST", body.dataset.times, { source: body, target: body, swap: "none", values: { order } });
     }, 150);
   };
 

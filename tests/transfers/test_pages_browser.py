@@ -79,6 +79,21 @@ def test_times_follow_while_a_pack_is_dragged_and_nothing_is_saved_before_it_is_
     assert list(lab.plan.packs.order_by("position")) == [packs[1], packs[2], packs[0]]
 
 
+def test_of_two_browsers_the_later_one_is_refused_and_shown_the_order_as_it_is(page: Page, lab: PlannedHost) -> None:
+    packs = [lab.add(name) for name in ("one", "two", "three")]
+    page.goto(reverse("transfers:packs"))
+    other = page.context.new_page()
+    other.goto(reverse("transfers:packs"))
+    other.get_by_role("button", name="Move three up").click()
+    expect(other.get_by_text("The order is as you set it.")).to_be_visible()
+    page.get_by_role("button", name="Move one down").press("Enter")
+    expect(page.get_by_text("Somebody changed the order in the meantime.")).to_be_visible()
+    expect(page.locator("a.named")).to_have_text(["one", "three", "two"])
+    assert list(lab.plan.packs.order_by("position")) == [packs[0], packs[2], packs[1]]
+    page.get_by_role("button", name="Move one down").press("Enter")
+    expect(page.locator("a.named")).to_have_text(["three", "one", "two"])
+
+
 def test_the_board_refreshes_itself_and_keeps_what_is_being_typed(page: Page, lab: PlannedHost) -> None:
     pack = lab.add("moving", BuildState.FETCHING, chunk_count=4, proven=1)
     page.goto(reverse("transfers:packs"))

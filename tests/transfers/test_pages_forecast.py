@@ -178,3 +178,16 @@ def test_the_link_is_slow_where_a_packed_build_waited_for_it(lab: PlannedHost) -
     assert stalled is not None and idle is not None
     assert stalled.mean == pytest.approx(12_000_000 / 540)
     assert idle.mean == pytest.approx(100_000)
+
+
+def test_an_order_of_more_packs_than_a_common_form_has_fields_is_taken(
+    signed_in: SignedIn, alice: Person, lab: PlannedHost
+) -> None:
+    lab.plan.packs.bulk_create(Pack(plan=lab.plan, name=f"pack-{at}", position=at) for at in range(1, 1101))
+    ids = list(lab.plan.packs.order_by("position").values_list("pk", flat=True))
+    order = [*ids[1:], ids[0]]
+    asked = {"pack_ids": order, "seen_ids": ",".join(map(str, ids)), ACT_KEY_FIELD: new_act_key()}
+    assert signed_in(alice).post(reverse("transfers:order", args=["lab"]), asked).status_code == 302
+    assert list(lab.plan.packs.order_by("position").values_list("pk", flat=True)) == order
+    times = signed_in(alice).post(reverse("transfers:times", args=["lab"]), {"order": ",".join(map(str, order))})
+    assert times.status_code == 200

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.db.models import F
 from django.utils.translation import gettext as _
 
 from calculet.audit import services as audit
@@ -15,6 +16,8 @@ from calculet.lifecycle import SYSTEM, Actor
 from calculet.people.roles import Act, require
 from transfers.models import Pack, Plan
 from transfers.selectors.holds import holds_due
+
+_MOST_STEPS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +145,20 @@ def packs_reorder(*, plan: Plan, pack_ids: Sequence[int], seen_ids: Sequence[int
         # Packs that the page did not show keep their places; the shown ones are dealt out anew among theirs.
         places = iter(pack_ids)
         order = [next(places) if key in set(seen_ids) else key for key in now]
-        for position, key in enumerate(order, 1):
-            packs[key].position = position
-        Pack.objects.bulk_update(packs.values(), ["position"])
+        _give_places([packs[key] for key in order])
         detail = {"before": [packs[key].name for key in now], "after": [packs[key].name for key in order]}
         audit.record(act="pack.reorder", actor=actor, subject=plan, host=plan.host, detail=detail)
+
+
+def _give_places(packs: Sequence[Pack]) -> None:
+    """Number packs from 1. A pack put elsewhere moves all between by one: few statements, however many packs."""
+    steps: dict[int, list[int]] = {}
+    for position, pack in enumerate(packs, 1):
+        steps.setdefault(position - pack.position, []).append(pack.pk)
+        pack.position = position
+    steps.pop(0, None)
+    if len(steps) > _MOST_STEPS:
+        Pack.objects.bulk_update(packs, ["position"])
+        return
+    for step, keys in steps.items():
+        Pack.objects.filter(pk__in=keys).update(position=F("position") + step)

@@ -9,7 +9,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from calculet.http import PersonRequest
 from calculet.people.roles import Act, require
@@ -27,11 +27,12 @@ from transfers.views.curve_chart import curve_chart
 from transfers.views.find import plan_of_host
 
 
-@require_safe
+@require_http_methods(["GET", "HEAD", "POST"])  # the order of a thousand packs is too long for an address
 def times(request: PersonRequest, host: str) -> HttpResponse:
     """The times that packs and capabilities would have in the order asked for; nothing is saved."""
     require(request.user, Act.VIEW)
-    order = [int(text) for text in request.GET.get("order", "").split(",") if text.isdecimal() and len(text) < 19]
+    asked = request.POST.get("order", request.GET.get("order", ""))
+    order = [int(text) for text in asked.split(",") if text.isdecimal() and len(text) < 19]
     board = forecast_board(board_of(plan_of_host(host)), order=order)
     return render(request, "transfers/times.html", {"board": board, "capabilities": capability_states([board])})
 
