@@ -237,6 +237,21 @@ class SearchForm(forms.Form):
         return {name: self.data[name] for name in self.fields if self.data.get(name)}
 
 
+class OverlapForm(forms.Form):
+    """How much of a resource is said to lie in another one."""
+
+    resource = forms.ModelChoiceField(
+        label=gettext_lazy("Of this resource"), queryset=Resource.objects.select_related("host").order_by("name")
+    )
+    percent = forms.IntegerField(label=gettext_lazy("about so many per cent"), min_value=0, max_value=100)
+    other = forms.ModelChoiceField(
+        label=gettext_lazy("lie in this one as well"), queryset=Resource.objects.select_related("host").order_by("name")
+    )
+    note = forms.CharField(
+        label=gettext_lazy("Note"), required=False, max_length=500, help_text=gettext_lazy("How it is known.")
+    )
+
+
 class ListForm(forms.Form):
     """A list that somebody has, and what it is a list of."""
 

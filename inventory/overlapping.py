@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from inventory.models import Overlap, OverlapMeasure, OverlapSet, Resource
+from inventory.models import DeclaredOverlap, Overlap, OverlapMeasure, OverlapSet, Resource
 from inventory.selectors import listing_of
 
 PAIRS_SHOWN = 200
 MATRIX_RESOURCES = 24
+DIFFERS_PERCENT = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +113,33 @@ def overlaps_shown() -> OverlapsShown | None:
     return OverlapsShown(done, sets, pairs[:PAIRS_SHOWN], _matrix(sets, sides), is_stale)
 
 
-def overlaps_of(resource: Resource) -> list[Pair]:
-    """The pairs of the newest measuring that a resource is part of."""
-    shown = overlaps_shown()
-    return (
-        [] if shown is None else [pair for pair in shown.pairs if resource in (pair.one.resource, pair.other.resource)]
-    )
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What somebody said of two resources, beside what was measured (None when it was not)."""
+
+    row: DeclaredOverlap
+    measured: Side | None
+
+    @property
+    def differs(self) -> bool:
+        """True when what was measured is more than a few per cent away from what was said."""
+        return self.measured is not None and abs(self.measured.percent - self.row.percent) > DIFFERS_PERCENT
+
+
+def declared_overlaps() -> list[Declared]:
+    """Everything that was declared, with the newest measuring beside it."""
+    done = OverlapMeasure.objects.filter(finished_at__isnull=False).order_by("-requested_at", "-pk").first()
+    totals = {} if done is None else {one.resource_id: one for one in done.sets.select_related("resource")}
+    found = {} if done is None else {(row.resource_id, row.other_id): row for row in done.overlaps.all()}
+    rows = DeclaredOverlap.objects.select_related("resource__host", "other__host", "declared_by")
+    shown = []
+    for row in rows.order_by("resource__name", "other__name", "pk"):
+        is_measured = row.resource_id in totals and row.other_id in totals
+        # Without digests nothing was measured, however the listings were compared.
+        is_measured = is_measured and all(totals[key].digested_bytes for key in (row.resource_id, row.other_id))
+        side = _side(totals[row.resource_id], found.get((row.resource_id, row.other_id))) if is_measured else None
+        shown.append(Declared(row, side))
+    return shown
 
 
 def _pair(one: OverlapSet, other: OverlapSet, sides: dict[tuple[int, int], Overlap]) -> Pair:

@@ -4,7 +4,7 @@ from inventory.models.digests import DigestRun, KnownDigest
 from inventory.models.fields import RemoteNameField
 from inventory.models.hosts import Channel, Host, HostKey
 from inventory.models.imports import ImportedList, ListState
-from inventory.models.overlaps import Overlap, OverlapMeasure, OverlapSet
+from inventory.models.overlaps import DeclaredOverlap, Overlap, OverlapMeasure, OverlapSet
 from inventory.models.resources import Resource, ResourceKind, SizeBasis
 from inventory.models.scans import Entry, Scan, ScanChange, ScanState
 from inventory.models.snapshots import Snapshot, SnapshotFile
@@ -12,6 +12,7 @@ from inventory.models.tiers import PlanFileLoad, Proposal, ProposalState, Tier
 
 __all__ = [
     "Channel",
+    "DeclaredOverlap",
     "DigestRun",
     "Entry",
     "Host",

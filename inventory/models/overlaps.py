@@ -66,3 +66,25 @@ class Overlap(models.Model):
 
     def __str__(self) -> str:
         return f"{self.resource} in {self.other}"
+
+
+class DeclaredOverlap(models.Model):
+    """What somebody says before digests exist: so much of a resource lies in another one as well."""
+
+    resource = models.ForeignKey(Resource, on_delete=models.CASCADE, related_name="declared_overlaps")
+    other = models.ForeignKey(Resource, on_delete=models.CASCADE, related_name="+")
+    percent = models.PositiveSmallIntegerField()  # of the resource's bytes
+    note = models.CharField(max_length=500, blank=True)
+    declared_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    declared_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering: ClassVar = ["resource", "other"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["resource", "other"], name="overlap_declared_once_per_pair"),
+            models.CheckConstraint(condition=models.Q(percent__lte=100), name="overlap_declared_up_to_all"),
+            models.CheckConstraint(condition=~models.Q(resource=models.F("other")), name="overlap_declared_of_two"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.resource} in {self.other}: {self.percent} %"

@@ -22,9 +22,10 @@ from calculet.leases.services import (
 )
 from calculet.lifecycle import SYSTEM, Actor
 from calculet.people.roles import Act, require
-from inventory.models import Overlap, OverlapMeasure, OverlapSet, Resource, Scan
+from inventory.models import DeclaredOverlap, Overlap, OverlapMeasure, OverlapSet, Resource, Scan
 from inventory.overlap.containment import OneFile, Overlaps, measure
 from inventory.selectors import listing_of, scan_entries
+from inventory.services.errors import ValueWrong
 
 KEPT_MEASURES = 2
 _BEAT_SECONDS = 2.0
@@ -49,6 +50,34 @@ def overlaps_request(*, actor: Actor) -> OverlapMeasure:
         row = OverlapMeasure.objects.create(requested_by=actor.user)
         record(act="overlaps.asked", actor=actor, subject=row)
     return row
+
+
+def overlap_declare(*, resource: Resource, other: Resource, percent: int, actor: Actor, note: str = "") -> None:
+    """Say how much of a resource's bytes lies in another one as well; said again, it replaces what was said.
+
+    Raises NotAllowed, ValueWrong.
+    """
+    require(actor.user, Act.RESOURCE_EDIT)
+    if resource.pk == other.pk:
+        raise ValueWrong("other", _("A resource cannot overlap with itself. Nothing was changed. Choose another one."))
+    if not 0 <= percent <= 100:
+        raise ValueWrong("percent", _("Say a percentage between 0 and 100. Nothing was changed."))
+    words = " ".join(note.split())[:500]
+    with transaction.atomic():
+        given = {"percent": percent, "note": words, "declared_by": actor.user}
+        DeclaredOverlap.objects.update_or_create(resource=resource, other=other, defaults=given)
+        detail = {"other": str(other), "percent": percent, "note": words}
+        record(act="overlap.declared", actor=actor, subject=resource, host=resource.host, detail=detail)
+
+
+def overlap_withdraw(*, declared: DeclaredOverlap, actor: Actor) -> None:
+    """Take back what was said of two resources. Raises NotAllowed."""
+    require(actor.user, Act.RESOURCE_EDIT)
+    with transaction.atomic():
+        resource, other = declared.resource, declared.other
+        declared.delete()
+        detail = {"other": str(other)}
+        record(act="overlap.withdrawn", actor=actor, subject=resource, host=resource.host, detail=detail)
 
 
 def overlaps_lease(measure_id: int) -> str:

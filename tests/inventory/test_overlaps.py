@@ -183,3 +183,25 @@ def test_the_page_shows_pairs_matrix_and_what_to_do(host: Host, alice: Person, s
     text = client.get(page).text
     assert "Fetch image; of local there remain" in text and "100 %" in text and "50 %" in text
     assert "hx-trigger" not in text
+
+
+def test_what_is_declared_stands_beside_what_is_measured(
+    host: Host, alice: Person, bob: Person, signed_in: SignedIn
+) -> None:
+    image = listed(host, "image", "/images/one", {b"a": b"1" * 10, b"b": b"2" * 10})
+    local = listed(host, "local", "/home/local", {b"a": b"1" * 10, b"k": b"5" * 10})
+    client, page = signed_in(alice), reverse("inventory:overlaps")
+    given = {"resource": local.pk, "other": image.pk, "percent": 95, "note": "nearly <all>"}
+    shown = act_of(client, page, reverse("inventory:overlap-declare"), **given)
+    assert "95 %" in shown.text and "not yet" in shown.text and "nearly &lt;all&gt;" in shown.text
+    measured(alice)
+    row = overlapping.declared_overlaps()[0]
+    assert row.measured is not None and (row.measured.percent, row.differs) == (50, True)
+    act_of(client, page, reverse("inventory:overlap-declare"), **{**given, "percent": 52})
+    assert [one.differs for one in overlapping.declared_overlaps()] == [False]
+    same = act_of(client, page, reverse("inventory:overlap-declare"), **{**given, "other": local.pk})
+    assert "cannot overlap with itself" in same.text
+    with pytest.raises(NotAllowed):
+        overlaps.overlap_declare(resource=local, other=image, percent=1, actor=Actor.of(bob))
+    act_of(client, page, reverse("inventory:overlap-withdraw", args=[row.row.pk]))
+    assert overlapping.declared_overlaps() == []
