@@ -18,6 +18,7 @@ import hashlib
 import json
 import math
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -40,7 +41,10 @@ _STUDENT = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.36
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One copy. `megabits_per_second` counts the file's bytes only, over the whole command's time."""
+    """One copy. `megabits_per_second` counts the file's bytes only, over the whole command's time.
+
+    `processor_seconds` are those of the command and all that it started at the near end.
+    """
 
     tool: str
     repeat: int
@@ -49,6 +53,7 @@ class Run:
     sha256_matches: bool
     cut_off: bool
     detail: dict[str, Any]
+    processor_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,7 @@ def run_once(
     landing.mkdir()
     command = bed.near(command_of(tool, bed, source, landing, lanes))
     environment = {**os.environ, "CALCULET_DATA_DIR": str(folder / "data")}
+    worked = _processor_seconds()
     started = time.monotonic()
     process = subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL
@@ -97,17 +103,33 @@ def run_once(
         cut_off = True
         process.kill()
         out, errors = process.communicate()
-    seconds = time.monotonic() - started
+    seconds, worked = time.monotonic() - started, _processor_seconds() - worked
     copy = landing / source.name
-    matches = not cut_off and copy.is_file() and _digest(copy) == sha256
+    matches = not cut_off and copy.is_file() and digest_of(copy) == sha256
     if not cut_off and (process.returncode or not matches):
         raise RuntimeError(f"{tool} ended with {process.returncode}: {errors.decode(errors='replace')[-500:]}")
     detail = json.loads(out.splitlines()[-1]) if tool == OURS and not cut_off else {}
     megabits = 0.0 if cut_off else source.stat().st_size * 8 / 1e6 / seconds
-    return Run(tool, repeat, round(seconds, 2), round(megabits, 2), matches, cut_off, detail)
+    return Run(
+        tool,
+        repeat,
+        round(seconds, 2),
+        round(megabits, 2),
+        matches,
+        cut_off,
+        detail,
+        processor_seconds=round(worked, 2),
+    )
 
 
-def _digest(path: Path) -> str:
+def _processor_seconds() -> float:
+    """Of all children that ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def digest_of(path: Path) -> str:
+    """A file's SHA-256."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -134,7 +156,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     size_bytes = int(options.size_mib * 2**20)
     source = folder / "file.bin"
     source.write_bytes(os.urandom(size_bytes))
-    sha256 = _digest(source)
+    sha256 = digest_of(source)
     runs: list[Run] = []
     description = ""
     for repeat in range(options.repeats):

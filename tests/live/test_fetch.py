@@ -18,6 +18,7 @@ import pytest
 from tests.engine.books import MIB, noise
 from tests.live.fetching import Ended, Fetching, slow_dd
 from tests.parts import need
+from tests.relay import slow_wire
 from tests.sshd import Sshd
 
 pytestmark = pytest.mark.live
@@ -83,6 +84,18 @@ def test_a_file_lands_verified_under_its_own_name_with_its_figures(fetching: Fet
     assert ended.figures["bytes"] == len(content) and ended.figures["verified"] is True
     assert ended.figures["sha256"] == hashlib.sha256(content).hexdigest()
     assert ended.figures["lanes"] == 4 and ended.figures["reconnects"] == 0
+
+
+def test_a_small_file_from_far_away_takes_few_round_trips(fetching: Fetching, tmp_path: Path) -> None:
+    source, round_trip_seconds = _source(tmp_path, noise(70_000)), 0.3
+    with slow_wire(fetching.server.port, round_trip_seconds / 2) as wire:
+        known_hosts = tmp_path / "known"
+        text = fetching.server.known_hosts_path.read_text()
+        known_hosts.write_text(text.replace(f":{fetching.server.port} ", f":{wire.port} "))
+        place = fetching.place(source)
+        ended = fetching.run(place, "--port", str(wire.port), "--known-hosts", str(known_hosts))
+    assert ended.status == 0, ended.errors
+    assert ended.figures["seconds"] / round_trip_seconds < 14  # ten or eleven; twice as many when each step waited
 
 
 @pytest.mark.parametrize("name", [b"-rf", b"with 'quotes' \"and\" space", b"two\nlines", b"\xff\xfe.tar", b"a:b@c"])
