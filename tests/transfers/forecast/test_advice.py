@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transfers.forecast.advice import Candidate, Why, advise
@@ -27,6 +27,7 @@ def keys(packs: list[Candidate], needs: dict[str, list[list[str]]], may_cross_ti
 
 
 @given(PACKS, NEEDS)
+@settings(deadline=None)
 def test_every_pack_has_one_place_and_no_tier_is_crossed_anew(
     packs: list[Candidate], needs: dict[str, list[list[str]]]
 ) -> None:
@@ -40,6 +41,7 @@ def test_every_pack_has_one_place_and_no_tier_is_crossed_anew(
 
 
 @given(PACKS, NEEDS, st.booleans())
+@settings(deadline=None)
 def test_packs_that_nothing_moves_keep_their_places(
     packs: list[Candidate], needs: dict[str, list[list[str]]], crossing: bool
 ) -> None:
@@ -48,6 +50,7 @@ def test_packs_that_nothing_moves_keep_their_places(
 
 
 @given(PACKS, NEEDS, st.booleans())
+@settings(deadline=None)
 def test_the_aim_waits_for_no_more_bytes_than_before(
     packs: list[Candidate], needs: dict[str, list[list[str]]], crossing: bool
 ) -> None:

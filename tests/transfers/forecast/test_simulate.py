@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transfers.forecast.goodput import Goodput, Reading, measured_goodput, stated_goodput
@@ -30,6 +30,7 @@ def paces(counts: Sequence[int]) -> Paces:
 
 
 @given(JOBS, MINUTES)
+@settings(deadline=None)
 def test_no_forecast_ends_before_the_bytes_left_at_the_fastest_rate_seen(jobs: list[Job], counts: list[int]) -> None:
     fastest = max(max(one.rates) for one in [goodput(counts)])
     outlook = simulate(jobs, paces(counts), runs=RUNS)
@@ -42,6 +43,7 @@ def test_no_forecast_ends_before_the_bytes_left_at_the_fastest_rate_seen(jobs: l
 
 
 @given(JOBS, JOBS, MINUTES)
+@settings(deadline=None)
 def test_packs_behind_the_last_need_leave_its_time_as_it_was(
     jobs: list[Job], more: list[Job], counts: list[int]
 ) -> None:
@@ -54,11 +56,13 @@ def test_packs_behind_the_last_need_leave_its_time_as_it_was(
 
 
 @given(JOBS, MINUTES)
+@settings(deadline=None)
 def test_the_same_question_gets_the_same_answer(jobs: list[Job], counts: list[int]) -> None:
     assert simulate(jobs, paces(counts), runs=RUNS) == simulate(jobs, paces(counts), runs=RUNS)
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)), min_size=1, max_size=12))
+@settings(deadline=None)
 def test_the_link_gives_each_byte_to_the_first_pack_in_order_that_is_packed(rows: list[tuple[int, int]]) -> None:
     released, sizes = [row[0] for row in rows], [row[1] for row in rows]
     left, ends, at = list(sizes), [0] * len(rows), 0
