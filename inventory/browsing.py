@@ -93,12 +93,12 @@ def entry_find(scan: Scan, name: bytes) -> Entry | None:
     wanted, low, high = _parts(name), 0, _last_position(scan)
     while low <= high:
         middle = (low + high) // 2
-        entry = scan.entries.filter(position=middle).first()
-        if entry is None:
+        there = scan.entries.filter(position=middle).values_list("name", flat=True).first()
+        if there is None:
             return None
-        found = _parts(entry.name.raw)
+        found = _parts(there.raw)
         if found == wanted:
-            return entry
+            return scan.entries.get(position=middle)
         if found < wanted:
             low = middle + 1
         else:
