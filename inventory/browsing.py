@@ -1,9 +1,10 @@
 """A scan's entries folder by folder, at any size of scan.
 
-Entries have no parent column. Their positions follow the order of the names part by part, so that
+Entries' positions follow the order of the names part by part, and each entry names its folder's position, so that
 
-    a folder's content is the run of positions that follows it, and
-    the end of that run, or any name's place, is found by halving: some twenty look-ups in a million entries.
+    a folder's content is the run of positions that follows it,
+    what lies directly in it is found by one index, and
+    a name's place is found by halving: some twenty look-ups in a million entries.
 """
 
 from __future__ import annotations
