@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,9 @@ PASSWORD = "correct horse battery staple"
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let Django empty the tables between transactional tests, which the audit guards refuse otherwise."""
+    # A run that was put into the background ignores interrupts, and what tests start would inherit that.
+    with contextlib.suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     operations = type(connection.ops)
     if getattr(operations, "_flushes_guarded_tables", False):
         return

@@ -108,12 +108,25 @@ class Sshd:
             Path("/run/sshd").mkdir(exist_ok=True)
         (self.folder / "sshd_config").write_text("\n".join(self._config_lines()) + "\n")
         command = [sshd, "-D", "-f", str(self.folder / "sshd_config"), "-E", str(self.log_path)]
-        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
         deadline = time.monotonic() + _START_SECONDS
-        while not _answers(self.port):
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise AssertionError(f"sshd did not start: {self.log_path.read_text()[-2000:]}")
+        while not self._is_listening(command, deadline):
+            # While this server was down, somebody's outgoing connection may have got the port for a moment.
+            assert time.monotonic() < deadline, f"sshd did not start: {self.log_path.read_text()[-2000:]}"
+            time.sleep(0.1)
+
+    def _is_listening(self, command: list[str], deadline: float) -> bool:
+        """Start the process and wait for its own word that it listens; False when it ended instead."""
+        told_before = len(self.log_path.read_text()) if self.log_path.exists() else 0
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+        while self._process.poll() is None and time.monotonic() < deadline:
+            told = self.log_path.read_text()[told_before:] if self.log_path.exists() else ""
+            if f"Server listening on 127.0.0.1 port {self.port}" in told and _answers(self.port):
+                return True
             time.sleep(0.01)
+        self._process.kill()
+        self._process.wait(10)
+        self._process = None
+        return False
 
     def stop(self) -> None:
         """End the server and every connection. Safe to call twice."""
