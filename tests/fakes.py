@@ -94,7 +94,10 @@ class MemoryRemote(FramedRemote):
         """See `Remote.close`."""
         with self._lock:
             self._closed = True
+            running = list(self._open)
         self.cut_lanes()
+        for process in running:  # whoever opened it may be gone by now
+            process.reap()
 
     def _start(self) -> _Process:
         with self._lock:
