@@ -136,11 +136,6 @@ class Supervisor:
         if self._thread.ident is not None:
             self._thread.join()
 
-    def process_ids(self) -> dict[str, int]:
-        """The process id of each program that runs now."""
-        running = [(child.program.name, child.process) for child in self._children]
-        return {name: process.pid for name, process in running if process is not None}
-
     # ---- in the supervisor's thread ----------------------------------------------------------------------------
 
     def _run(self) -> None:

@@ -29,10 +29,19 @@ from inventory.models import (
     SizeBasis,
     Tier,
 )
+from inventory.remote.probe import ProbeReport
 
 UNDER_WAY = (ScanState.QUEUED, ScanState.RUNNING)
 KEY_FILES_AT_MOST = 200
 PROBE_AWAITED_SECONDS = 60
+
+
+def known_report(host: Host) -> ProbeReport | None:
+    """What the last probe found; None when there was none, or only one of an older version of this program."""
+    try:
+        return ProbeReport.from_json(host.probe) if host.probe else None
+    except TypeError:
+        return None
 
 
 def latest_scan(resource: Resource) -> Scan | None:

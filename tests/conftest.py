@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 from django.contrib.auth.models import Group
 from django.db import connection
 from django.test import Client
+from django.utils import translation
 
 from calculet.audit.guards import EVENTS, guard_statements, unguard_statements
 from calculet.people.models import Person
@@ -64,6 +65,14 @@ def django_db_modify_db_settings(request: pytest.FixtureRequest) -> None:
     """Each process has a data folder and so a SQLite file of its own; on PostgreSQL, a database of its own."""
     if connection.vendor != "sqlite":
         request.getfixturevalue("django_db_modify_db_settings_parallel_suffix")
+
+
+@pytest.fixture(autouse=True)
+def english() -> Iterator[None]:
+    """A request leaves its reader's language behind in the thread; each test begins with the product's own."""
+    translation.deactivate()
+    yield
+    translation.deactivate()
 
 
 @pytest.fixture

@@ -33,9 +33,9 @@ from inventory.digests import DigestJob, Wanted
 from inventory.models import DigestRun, Resource, Scan, ScanState
 from inventory.remote.base import PathMissing, Remote, RemoteError, ToolMissing, TransientError
 from inventory.remote.names import RemoteName
-from inventory.remote.probe import ProbeReport, probe
+from inventory.remote.probe import probe
 from inventory.remote.staging import ensure_staging
-from inventory.selectors import latest_scan
+from inventory.selectors import known_report, latest_scan
 from inventory.services.errors import ScanAbsent
 from inventory.services.known_digests import digests_fill, digests_keep, files_bare, files_counted
 
@@ -141,7 +141,7 @@ def _begin(run: DigestRun, held: Held, remote: Remote) -> bool:
     if not bare[0]:
         _finish(run, held, scan, known=known)
         return False
-    report = _report(run, remote)
+    report = known_report(run.host) or probe(remote, run.host.staging_path)
     if not report.has_sha256:
         raise ToolMissing("sha256sum", "take digests")
     ensure_staging(remote, run.host.staging_path, installation_marker())
@@ -323,15 +323,6 @@ def _job(run: DigestRun, scan: Scan) -> DigestJob:
     is_one_file = not scan.entries.filter(kind="folder", position=0).exists()
     top = RemoteName(scan.root.raw.rpartition(b"/")[0] or b"/") if is_one_file else scan.root
     return DigestJob(run.folder, top, run.word, len(run.offsets))
-
-
-def _report(run: DigestRun, remote: Remote) -> ProbeReport:
-    try:
-        if run.host.probe:
-            return ProbeReport.from_json(run.host.probe)
-    except TypeError:
-        pass  # of an older version of this program: the host is asked again
-    return probe(remote, run.host.staging_path)
 
 
 def list_sums(scan: Scan) -> tuple[int, int]:

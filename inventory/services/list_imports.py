@@ -17,7 +17,7 @@ from calculet.audit.services import record
 from calculet.lifecycle import Actor, advance
 from calculet.people.roles import Act, require
 from inventory.drift import Drift, DriftSums, Seen, compare, order_key
-from inventory.manifests.formats import READABLE, detect, read_list
+from inventory.manifests.formats import detect, read_list
 from inventory.manifests.lists import FileList, ListedEntry, ListError, ListProblem
 from inventory.models import Entry, Host, ImportedList, ListState, Resource, ResourceKind, Scan, ScanState, SizeBasis
 from inventory.remote.names import RemoteName
@@ -187,11 +187,6 @@ def list_discard(*, imported: ImportedList, actor: Actor) -> None:
     """Not import a list after all; its bytes are kept as what was looked at. Raises NotAllowed, StateConflict."""
     require(actor.user, Act.RESOURCE_EDIT)
     advance(imported, ListState.DISCARDED, act="list.discarded", actor=actor, decided_at=timezone.now())
-
-
-def format_choices() -> list[tuple[str, str]]:
-    """The formats that can be read, by name."""
-    return [(one.name, one.words) for one in READABLE]
 
 
 def _read(row: ImportedList) -> FileList:

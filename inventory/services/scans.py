@@ -30,7 +30,7 @@ from calculet.people.roles import Act, require
 from inventory.connect import open_remote
 from inventory.models import Entry, Host, Resource, Scan, ScanState, SizeBasis
 from inventory.remote.base import CommandFailed, ConnectionLost, PathMissing, PathRefused, RemoteError
-from inventory.remote.probe import ProbeReport
+from inventory.selectors import known_report
 from inventory.services.comparing import scan_compare
 from inventory.services.errors import PathAbsent
 from inventory.services.hosts import host_problem_keep
@@ -188,7 +188,7 @@ def _collect(scan: Scan, held: Held, sorter: EntrySorter, progress: Progress) ->
 
 
 def _collect_once(scan: Scan, held: Held, sorter: EntrySorter, progress: Progress) -> None:
-    host, known = scan.host, _known_report(scan.host)
+    host, known = scan.host, known_report(scan.host)
     listing = Listing(
         open_remote(host),
         root=scan.root,
@@ -209,14 +209,6 @@ def _collect_once(scan: Scan, held: Held, sorter: EntrySorter, progress: Progres
     if known is None and listing.report is not None:
         Host.objects.filter(pk=host.pk).update(probe=listing.report.as_json(), probed_at=timezone.now())
     _tell(scan, held, seen, progress)
-
-
-def _known_report(host: Host) -> ProbeReport | None:
-    """What an earlier probe found; None when there was none, or only one of an older version of this program."""
-    try:
-        return ProbeReport.from_json(host.probe) if host.probe else None
-    except TypeError:
-        return None
 
 
 def _tell(scan: Scan, held: Held, seen: int, progress: Progress) -> None:

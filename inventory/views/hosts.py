@@ -94,7 +94,7 @@ def host(request: PersonRequest, name: str) -> HttpResponse:
     require(request.user, Act.VIEW)
     row = get_object_or_404(selectors.hosts_shown(), name=name)
     asked_at = _moment(request.GET.get("asked", ""))
-    report = _report(row)
+    report = selectors.known_report(row)
     keys = selectors.keys_of(row)
     context = {
         "host": row,
@@ -189,14 +189,6 @@ def _address(name: str, *words: str) -> str:
         return reverse(name, args=words)
     except NoReverseMatch:
         return ""
-
-
-def _report(row: Host) -> ProbeReport | None:
-    """What the last probe found; None when there was none, or it was one of an older version of this program."""
-    try:
-        return ProbeReport.from_json(row.probe) if row.probe else None
-    except TypeError:
-        return None
 
 
 def _means(report: ProbeReport) -> list[Means]:

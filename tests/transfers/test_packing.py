@@ -256,3 +256,10 @@ def test_a_turn_leaves_a_long_job_running_and_the_next_turn_finds_it(
     assert build.state == BuildState.PACKED
     staging = Path(str(host.staging_path))
     assert len(list(staging.glob("*.pack.*"))) == 1
+
+
+def test_a_probe_that_an_older_version_kept_stops_nothing(host: Host, tree: Path, alice: Person, bob: Person) -> None:
+    build = approved(host, tree, alice, bob)
+    Host.objects.filter(pk=host.pk).update(probe={"system": "Linux, told by an older version"})
+    jobs.until_packed(build)
+    assert (build.state, build.problem) == (BuildState.PACKED, "")

@@ -58,15 +58,6 @@ class LedgerBusy(Exception):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ResumeStatement:
-    """What a start finds: bytes here (proven or not), bytes proven, bytes that remain to be fetched."""
-
-    here_bytes: int
-    proven_bytes: int
-    to_fetch_bytes: int
-
-
 class CellMap:
     """The open ledger file of one build. Thread-safe; holds an exclusive lock on its file while it is open."""
 
@@ -198,11 +189,6 @@ class CellMap:
 
     def _proof_at(self, chunk: int) -> int:
         return _HEADER_BYTES + self._bitmap_bytes + chunk * _PROOF_BYTES
-
-    def statement(self) -> ResumeStatement:
-        """Bytes here, bytes proven, and bytes to fetch."""
-        proven = sum(self.geometry.chunk_lengths[chunk] for chunk in self._proofs)
-        return ResumeStatement(self.here_bytes, proven, self.geometry.size_bytes - self.here_bytes)
 
     def sync(self) -> None:
         """Flush the map itself to the disk."""

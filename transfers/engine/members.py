@@ -11,7 +11,6 @@ digest is the SHA-256 of that form; approvals bind to it.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 
 from transfers.engine.types import Member
@@ -51,14 +50,6 @@ def decode_members(content: bytes) -> Iterator[Member]:
             link_target=fields[at + 2],
             sha256=None if digest == b"-" else bytes.fromhex(digest.decode()),
         )
-
-
-def members_digest(members: Iterable[Member]) -> str:
-    """SHA-256, in hex, of the canonical form."""
-    digest = hashlib.sha256()
-    for record in encode_members(members):
-        digest.update(record)
-    return digest.hexdigest()
 
 
 def checksum_line(sha256: bytes, name: bytes) -> bytes:

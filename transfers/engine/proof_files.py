@@ -32,23 +32,6 @@ def digest_lines(digests: Iterable[tuple[bytes, bytes]]) -> Iterator[bytes]:
         yield checksum_line(sha256, name)
 
 
-def read_digest_lines(path: Path) -> Iterator[tuple[bytes, bytes]]:
-    """(name, digest) of each line of a checksum file of ours. Raises ValueError for a line of another shape."""
-    with path.open("rb") as file:
-        for number, raw in enumerate(file, 1):
-            line = raw.rstrip(b"\n")
-            is_escaped = line.startswith(b"\\")
-            text, separator, name = line.removeprefix(b"\\").partition(b"  ")
-            if len(text) != 64 or not separator:
-                raise ValueError(f"Line {number:,} of “{path}” is not a checksum line.")
-            yield (_unescape(name) if is_escaped else name), bytes.fromhex(text.decode("ascii"))
-
-
-def _unescape(name: bytes) -> bytes:
-    parts = name.split(b"\\\\")
-    return b"\\".join(part.replace(b"\\n", b"\n").replace(b"\\r", b"\r") for part in parts)
-
-
 def write_whole(path: Path, content: Iterable[bytes], *, mode: int = 0o644) -> None:
     """Write a file under a temporary name, sync it, give it its name and sync the folder. Raises OSError."""
     temporary = path.with_name(f".{path.name}.writing")

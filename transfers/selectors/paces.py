@@ -36,10 +36,6 @@ class HostPaces:
     is_proof_assumed: bool
 
     @property
-    def is_stated(self) -> bool:
-        return self.goodput is not None and self.goodput.basis == "stated"
-
-    @property
     def share(self) -> float:
         """The share of their size that packs are taken to shrink to, in the middle."""
         shares = sorted(self.paces.shares) if self.paces is not None else [1.0]

@@ -8,7 +8,7 @@ from django.db import DatabaseError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from calculet.leases.services import Held, LeaseTaken, lease_acquire, lease_hold, lease_release, lease_request_stop
+from calculet.leases.services import Held, LeaseTaken, lease_acquire, lease_hold, lease_release
 from inventory.connect import open_remote
 from inventory.models import Host
 from inventory.remote.base import RemoteError
@@ -25,11 +25,6 @@ log = logging.getLogger(__name__)
 def link_lease_name(host_id: int) -> str:
     """The lease of a host's link."""
     return f"host:{host_id}"
-
-
-def link_stop(host_id: int) -> None:
-    """Ask the link to end at the next range border, as a worker's shutdown does."""
-    lease_request_stop(name=link_lease_name(host_id))
 
 
 def link_run(host_id: int) -> LinkSummary | None:

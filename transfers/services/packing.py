@@ -26,9 +26,9 @@ from inventory.remote.base import (
 )
 from inventory.remote.jobs import JobState, poll_job, start_job, stop_job
 from inventory.remote.names import RemoteName, escape
-from inventory.remote.probe import ProbeReport
 from inventory.remote.shell import quote
 from inventory.remote.staging import ensure_staging
+from inventory.selectors import known_report
 from inventory.services.hosts import host_problem_keep
 from transfers.engine.geometry import SegmentMap
 from transfers.engine.packing import (
@@ -147,7 +147,7 @@ class _Packing:
 
     def _decide_compression(self) -> None:
         """Ask the host what zstd makes of a sample; nothing is asked where there is no zstd."""
-        probe = ProbeReport.from_json(self._host.probe) if self._host.probe else None
+        probe = known_report(self._host)
         if probe is not None and not probe.has_zstd:
             pays, note = False, _("The host has no zstd; a plain .tar is made.")
         else:
@@ -277,9 +277,7 @@ class _Packing:
                 fields["member_list"] = entry_list_store(found)
             build.chunks.all().delete()
             Chunk.objects.bulk_create(rows, batch_size=1000)
-            advance(
-                build, to, act="build.packed", actor=SYSTEM, detail={**detail, "deviations": len(deviations)}, **fields
-            )
+            advance(build, to, act="build.packed", actor=SYSTEM, detail=detail, **fields)
 
 
 def _named(deviations: Sequence[Deviation]) -> str:

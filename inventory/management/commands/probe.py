@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from calculet.people.commands import actor_of_command, add_as_argument
 from inventory.management.found import host_named
 from inventory.remote.probe import ProbeReport
+from inventory.selectors import known_report
 from inventory.services import hosts
 
 
@@ -32,9 +33,10 @@ class Command(BaseCommand):
         host.refresh_from_db()
         if host.problem:
             raise CommandError(host.problem)
-        if host.probe is None or host.probed_at == before:
+        report = known_report(host)
+        if report is None or host.probed_at == before:
             raise CommandError(f"A worker is probing “{host}” at this moment. Nothing was changed. Look again soon.")
-        for line in self._lines(ProbeReport.from_json(host.probe)):
+        for line in self._lines(report):
             self.stdout.write(line)
 
     @staticmethod

@@ -121,11 +121,6 @@ class Opened:
         """True when every member was accounted for."""
         return all(finding.outcome in (Outcome.MATCHED, Outcome.RECORDED) for finding in self.findings)
 
-    @property
-    def members_recorded(self) -> int:
-        """Files whose digest was taken here for the first time."""
-        return sum(1 for member in self.members if member.sha256 is not None)
-
 
 @dataclass(frozen=True, slots=True)
 class Watch:
