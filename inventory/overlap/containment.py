@@ -1,23 +1,24 @@
 """How much of one set of files lies in another: by digest (sure); by name and size where a digest is missing (maybe).
 
-All files of all sets pass by once, in any order; a private temporary database on disk brings equal ones together, so
-that memory stays flat and time grows with the number of files, not with the number of pairs. Empty files count nowhere.
+All files of all sets pass by once, in any order; buckets on disk bring equal ones together, so that memory stays flat
+and time grows with the number of files, not with the number of pairs. Empty files count nowhere.
 """
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from hashlib import blake2b
-from itertools import groupby
+from struct import Struct
+from typing import NamedTuple
+
+from inventory.overlap.buckets import Buckets
 
 _PIECE_FILES = 5000
-_CACHE_KIB = 32 * 1024
+_SURE = Struct("<32siQqq")  # digest, set, size, device, inode (-1 and a number of its own: not known)
+_MAYBE = Struct("<qQi?")  # hash of the base name, size, set, has a digest
 
 
-@dataclass(frozen=True, slots=True)
-class OneFile:
+class OneFile(NamedTuple):
     """A file of a set. `base` is the last part of its name; `inode` tells names of one file apart from copies."""
 
     base: bytes
@@ -62,100 +63,85 @@ def measure(sets: Iterable[tuple[int, Iterable[OneFile]]], *, keep_alive: Callab
     """Compare every set with every other and with itself. `keep_alive` is called every so many files; what it raises
     ends the work."""
     found = Overlaps()
-    database = sqlite3.connect("", isolation_level=None)
-    try:
-        for pragma in (f"cache_size=-{_CACHE_KIB}", "temp_store=FILE", "journal_mode=OFF", "synchronous=OFF"):
-            database.execute(f"PRAGMA {pragma}")
-        database.execute("CREATE TABLE sure (key BLOB, part INTEGER, size INTEGER, inode TEXT)")
-        database.execute("CREATE TABLE maybe (key BLOB, part INTEGER, size INTEGER, has_digest INTEGER)")
+    with Buckets() as sure, Buckets() as maybe:
         for part, files in sets:
-            _collect(database, found, part, files, keep_alive)
-        _sure(database, found, keep_alive)
+            _collect(found, part, files, sure, maybe, keep_alive)
+        for content in sure.each():
+            keep_alive()
+            _sure(content, found)
         if any(sums.digested_files < sums.files for sums in found.sums.values()):
-            _maybe(database, found, keep_alive)  # where every file has a digest, nothing is doubtful
-    finally:
-        database.close()
+            for content in maybe.each():  # where every file has a digest, nothing is doubtful
+                keep_alive()
+                _maybe(content, found)
     return found
 
 
 def _collect(
-    database: sqlite3.Connection,
     found: Overlaps,
     part: int,
     files: Iterable[OneFile],
+    sure: Buckets,
+    maybe: Buckets,
     keep_alive: Callable[[], object],
 ) -> None:
     sums = found.sums.setdefault(part, SetSums())
-    sure: list[tuple[object, ...]] = []
-    maybe: list[tuple[object, ...]] = []
-
-    def flush() -> None:
-        keep_alive()
-        database.execute("BEGIN")
-        database.executemany("INSERT INTO sure VALUES (?,?,?,?)", sure)
-        database.executemany("INSERT INTO maybe VALUES (?,?,?,?)", maybe)
-        database.execute("COMMIT")
-        sure.clear()
-        maybe.clear()
-
-    for one in files:
-        if not one.size_bytes:
+    number = sums.files
+    for base, size, sha256, inode in files:
+        if not size:
             continue
-        sums.files += 1
-        sums.size_bytes += one.size_bytes
-        if one.sha256 is not None:
+        number += 1
+        if number % _PIECE_FILES == 0:
+            keep_alive()
+        sums.size_bytes += size
+        if sha256 is not None:
             sums.digested_files += 1
-            sums.digested_bytes += one.size_bytes
-            inode = None if one.inode is None else f"{one.inode[0]}:{one.inode[1]}"
-            sure.append((one.sha256, part, one.size_bytes, inode))
-        key = blake2b(b"%d/%b" % (one.size_bytes, one.base), digest_size=12).digest()
-        maybe.append((key, part, one.size_bytes, one.sha256 is not None))
-        if len(maybe) >= _PIECE_FILES:
-            flush()
-    flush()
+            sums.digested_bytes += size
+            device, node = (-1, number) if inode is None else inode
+            sure.add(sha256[0], _SURE.pack(sha256, part, size, device, node))
+        named = hash(base)  # keyed by a secret of this process, so names cannot be made to meet
+        maybe.add((named ^ size) & 255, _MAYBE.pack(named, size, part, sha256 is not None))
+    sums.files = number
 
 
-def _sure(database: sqlite3.Connection, found: Overlaps, keep_alive: Callable[[], object]) -> None:
+def _sure(content: bytes, found: Overlaps) -> None:
     """Files with one digest: shared by every two sets that have it; within a set, all but one inode could go."""
-    rows = database.execute(
-        "SELECT key, part, count(*), max(size), count(DISTINCT coalesce(inode, rowid)) FROM sure "
-        "GROUP BY key, part ORDER BY key"
-    )
-    for group in _groups(rows, keep_alive):
-        for part, count, size, copies in group:
+    first: dict[bytes, tuple[bytes, int, int, int, int]] = {}
+    groups: dict[bytes, list[tuple[bytes, int, int, int, int]]] = {}
+    for record in _SURE.iter_unpack(content):
+        former = first.setdefault(record[0], record)
+        if former is not record:
+            groups.setdefault(record[0], [former]).append(record)
+    for group in groups.values():
+        parts: dict[int, list[tuple[int, int]]] = {}
+        for _digest, part, _size, device, node in group:
+            parts.setdefault(part, []).append((device, node))
+        size = group[0][2]
+        for part, nodes in parts.items():
+            copies = len(nodes) if len(nodes) == 1 else len(set(nodes))
             if copies > 1:
                 within = found.pair(part, part)
                 within.files += copies - 1
                 within.size_bytes += (copies - 1) * size
-            for other, *_rest in group:
+            for other in parts:
                 if other != part:
                     shared = found.pair(part, other)
-                    shared.files += count
-                    shared.size_bytes += count * size
+                    shared.files += len(nodes)
+                    shared.size_bytes += len(nodes) * size
 
 
-def _maybe(database: sqlite3.Connection, found: Overlaps, keep_alive: Callable[[], object]) -> None:
+def _maybe(content: bytes, found: Overlaps) -> None:
     """Files of one name and size, as far as one side has no digest that could tell."""
-    rows = database.execute(
-        "SELECT key, part, count(*), max(size), sum(has_digest) FROM maybe GROUP BY key, part ORDER BY key"
-    )
-    for group in _groups(rows, keep_alive):
-        for part, count, size, digested in group:
-            for other, _count, _size, others_digested in group:
-                if other == part:
-                    continue
-                doubtful = count if others_digested < _count else count - digested
-                if doubtful:
+    groups: dict[tuple[int, int], dict[int, list[int]]] = {}
+    for named, size, part, has_digest in _MAYBE.iter_unpack(content):
+        counts = groups.setdefault((named, size), {}).setdefault(part, [0, 0])
+        counts[has_digest] += 1
+    for (_named, size), parts in groups.items():
+        if len(parts) == 1:
+            continue
+        for part, (bare, digested) in parts.items():
+            for other, (others_bare, _others_digested) in parts.items():
+                doubtful = bare + digested if others_bare else bare
+                if other != part and doubtful:
                     shared = found.pair(part, other)
                     shared.maybe_files += doubtful
                     shared.maybe_bytes += doubtful * size
-
-
-def _groups(
-    rows: Iterable[tuple[bytes, int, int, int, int]], keep_alive: Callable[[], object]
-) -> Iterator[list[tuple[int, int, int, int]]]:
-    """What several sets, or one several times, have of a key."""
-    for number, (_key, members) in enumerate(groupby(rows, key=lambda row: row[0])):
-        if number % _PIECE_FILES == 0:
-            keep_alive()
-        yield [(part, count, size, more) for _k, part, count, size, more in members]

@@ -24,7 +24,8 @@ from calculet.lifecycle import SYSTEM, Actor
 from calculet.people.roles import Act, require
 from inventory.models import DeclaredOverlap, Overlap, OverlapMeasure, OverlapSet, Resource, Scan
 from inventory.overlap.containment import OneFile, Overlaps, measure
-from inventory.selectors import listing_of, scan_entries
+from inventory.rawrows import rows_raw
+from inventory.selectors import listing_of
 from inventory.services.errors import ValueWrong
 
 KEPT_MEASURES = 2
@@ -132,10 +133,10 @@ class _Alive:
 
 
 def _files(scan: Scan) -> Iterator[OneFile]:
-    rows = scan_entries(scan).filter(kind="file").values_list("name", "size_bytes", "sha256", "device", "inode")
-    for name, size, sha256, device, inode in rows.iterator(chunk_size=5000):
-        digest = None if sha256 is None else bytes(sha256)
-        yield OneFile(name.base or scan.root.base, size, digest, (device, inode) if inode else None)
+    own = scan.root.base  # of a resource that is one file
+    rows = scan.entries.filter(kind="file").order_by()
+    for name, size, sha256, device, inode in rows_raw(rows, "name", "size_bytes", "sha256", "device", "inode"):
+        yield OneFile(name.rpartition(b"/")[2] or own, size, sha256, (device, inode) if inode else None)
 
 
 def _store(row: OverlapMeasure, held: Held, listings: list[tuple[Resource, Scan]], found: Overlaps) -> None:

@@ -58,6 +58,16 @@ def test_names_of_one_inode_are_no_copies_within_a_set() -> None:
     assert (1, 1) not in measure([(1, twice)]).pairs
     copies = measure([(1, [*twice, OneFile(b"c", 5, b"x" * 32, (1, 8))])]).pairs[(1, 1)]
     assert (copies.files, copies.size_bytes) == (1, 5)
+    unknown = [OneFile(b"a", 5, b"x" * 32), OneFile(b"b", 5, b"x" * 32)]
+    assert measure([(1, unknown)]).pairs[(1, 1)].files == 1, "nobody knows that they are one inode"
+
+
+def test_more_than_memory_holds_is_counted_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inventory.overlap.buckets._PIECE_BYTES", 200)  # a few records, then the file
+    sets = [(part, [one(b"%d" % n, b"%d" % (n + 50 * part), n % 3 > 0) for n in range(100)]) for part in (1, 2)]
+    found = measure(sets)
+    monkeypatch.undo()
+    assert found == measure(sets) and found.pairs[(1, 2)].files > 0 and found.pairs[(1, 2)].maybe_files > 0
 
 
 def test_empty_files_count_nowhere() -> None:
