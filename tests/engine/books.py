@@ -61,6 +61,7 @@ class Books:
     lanes: int = 4
     stop: bool = False
     more_expected: bool = False
+    bytes_per_second: float | None = None
     proven: dict[str, set[int]] = field(default_factory=dict)
     digests: dict[str, dict[int, bytes]] = field(default_factory=dict)
     findings: list[tuple[str, Finding]] = field(default_factory=list)
@@ -69,7 +70,7 @@ class Books:
     problems: list[tuple[str | None, Exception, bool]] = field(default_factory=list)
 
     def directions(self) -> Directions:
-        return Directions(tuple(self.builds), self.lanes, self.stop, self.more_expected)
+        return Directions(tuple(self.builds), self.lanes, self.stop, self.more_expected, self.bytes_per_second)
 
     def proven_chunks(self, key: str) -> frozenset[int]:
         return frozenset(self.proven.get(key, ()))

@@ -94,6 +94,7 @@ class Lane(threading.Thread):
         self.number, self._link = number, link
         self.state = "dialling"
         self.redials = 0
+        self.brought_bytes = 0
         self.retired_at: float | None = None
         self.build_key = ""
         self.meter = RateMeter()
@@ -124,7 +125,7 @@ class Lane(threading.Thread):
         """The lane at this moment."""
         silent = self._link.clock.monotonic() - self._last_data_at
         rate = self.meter.bytes_per_second if self.state == "working" else 0.0
-        return LaneReading(self.number, self.state, self.build_key, rate, silent, self.redials)
+        return LaneReading(self.number, self.state, self.build_key, rate, silent, self.redials, self.brought_bytes)
 
     # -- the thread --------------------------------------------------------------------------------------------
 
@@ -262,7 +263,7 @@ class Lane(threading.Thread):
         """Ask for ranges until enough is on its way: two ranges, and what the path holds at this lane's rate."""
         if self.retired_at is not None:
             return
-        while len(self._asked) < RANGES_AHEAD_AT_MOST:
+        while len(self._asked) < RANGES_AHEAD_AT_MOST and self._link.pacer.is_open():
             rate = self.meter.bytes_per_second
             ahead = sum(asked.left_bytes for asked in self._asked)
             if len(self._asked) >= 2 and ahead >= max(rate * (1.5 * self._round_trip + 0.6), 2 * CELL_BYTES):
@@ -274,6 +275,7 @@ class Lane(threading.Thread):
             offset, length = build.geometry.run_span(taken.first, taken.count)
             pieces = build.segments.pieces(offset, length)
             self._asked.append(_Asked(taken, build, deque(pieces), length, taken.first))
+            self._link.pacer.spend(length)
             stream.send(request(pieces))
 
     def _take(self, rate: float, ahead: int) -> Range | None:
@@ -284,7 +286,8 @@ class Lane(threading.Thread):
                 return None  # a faster lane will bring it sooner
             wanted = int(rate * RANGE_SECONDS) if rate else FIRST_RANGE_BYTES
             fair = free // (3 * max(1, link.lane_count))
-            return link.queue.take(self.number, max(CELL_BYTES, min(wanted, fair, LARGEST_RANGE_BYTES)))
+            wanted = link.pacer.largest_range(max(CELL_BYTES, min(wanted, fair, LARGEST_RANGE_BYTES)))
+            return link.queue.take(self.number, wanted)
         if ahead > rate * self._round_trip:
             return None
         return link.queue.take_double(self.number, self._round_trip + (ahead / rate if rate else 0.0))
@@ -308,6 +311,7 @@ class Lane(threading.Thread):
                     return
                 self._patience = 1.0
                 self._has_brought = True
+                self.brought_bytes += len(data)
                 self._link.note_data(len(data))
                 asked.left_bytes -= len(data)
                 if not asked.is_dead:

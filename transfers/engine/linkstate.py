@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from inventory.remote.base import PermanentError, Remote, TransientError
 from transfers.engine.active import ActiveBuild
 from transfers.engine.landing import LandingError
+from transfers.engine.pace import Pacer
 from transfers.engine.queue import RangeQueue
 from transfers.engine.source import PieceFault
 from transfers.engine.types import Clock
@@ -43,6 +44,7 @@ class LinkState:
     def __init__(self, remote: Remote, clock: Clock, limits: LinkLimits) -> None:
         self.remote, self.clock, self.limits = remote, clock, limits
         self.queue = RangeQueue()
+        self.pacer = Pacer(clock)
         self.lock = threading.Lock()
         self.stopping = threading.Event()
         self.woken = threading.Event()  # the runner has something to look at

@@ -128,6 +128,7 @@ class _Runner:
             if spec.key not in self._link.builds and not self._is_settled(spec.key) and self._may_try(spec.key):
                 self._open(spec)
         self._order()
+        self._link.pacer.set_rate(directions.bytes_per_second)
         self._pool.set_count(directions.lanes)
 
     def _come_back(self, key: str) -> None:

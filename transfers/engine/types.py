@@ -75,6 +75,7 @@ class Directions:
     lanes: int
     stop: bool = False
     more_expected: bool = False  # keep the lanes connected though nothing is to be fetched at this moment
+    bytes_per_second: float | None = None  # a bandwidth limit, above zero; None: none
 
 
 class CheckLevel(StrEnum):
@@ -121,6 +122,7 @@ class LaneReading:
     rate_bytes_per_second: float
     silent_seconds: float
     redials: int
+    brought_bytes: int = 0  # since the lane began, doubled and lost ones included
 
 
 @dataclass(frozen=True, slots=True)
