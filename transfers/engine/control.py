@@ -227,9 +227,7 @@ def _grow(now: Steering, rate: Rate, most: int, said: str) -> tuple[Steering, De
     more = min(now.lanes * 2, most)
     if more <= now.lanes:
         return _kept(replace(now, tries_fewer=True), f"{said}; no more than {now.lanes} are allowed: kept.")
-    return _changed(
-        now, more, Phase.GROWING, f"{said}; {more} are tried.", before=Level(now.lanes, rate), rate=rate
-    )
+    return _changed(now, more, Phase.GROWING, f"{said}; {more} are tried.", before=Level(now.lanes, rate), rate=rate)
 
 
 def _fewer_judged(now: Steering, before: Level, rate: Rate, gain: float) -> tuple[Steering, Decision]:
