@@ -2,24 +2,29 @@
 
 from inventory.models.digests import DigestRun, KnownDigest
 from inventory.models.fields import RemoteNameField
-from inventory.models.hosts import Channel, Host, HostKey
+from inventory.models.hosts import Channel, DigestPolicy, Host, HostKey
 from inventory.models.imports import ImportedList, ListState
 from inventory.models.overlaps import DeclaredOverlap, Overlap, OverlapMeasure, OverlapSet
 from inventory.models.resources import Resource, ResourceKind, SizeBasis
-from inventory.models.scans import Entry, Scan, ScanChange, ScanState
+from inventory.models.scans import Entry, ListedBy, Scan, ScanChange, ScanState
 from inventory.models.snapshots import Snapshot, SnapshotFile
+from inventory.models.states import EntryState, EntryStates, StateSum
 from inventory.models.tiers import PlanFileLoad, Proposal, ProposalState, Tier
 
 __all__ = [
     "Channel",
     "DeclaredOverlap",
+    "DigestPolicy",
     "DigestRun",
     "Entry",
+    "EntryState",
+    "EntryStates",
     "Host",
     "HostKey",
     "ImportedList",
     "KnownDigest",
     "ListState",
+    "ListedBy",
     "Overlap",
     "OverlapMeasure",
     "OverlapSet",
@@ -35,5 +40,6 @@ __all__ = [
     "SizeBasis",
     "Snapshot",
     "SnapshotFile",
+    "StateSum",
     "Tier",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import ClassVar
+from uuid import uuid4
 
 from django.conf import settings
 from django.db import models
@@ -20,6 +21,14 @@ class ScanState(models.TextChoices):
     FAILED = "failed", "failed"
     CANCELLED = "cancelled", "cancelled"
     IMPORTED = "imported", "imported"  # no scan of ours: a list that somebody had
+
+
+class ListedBy(models.TextChoices):
+    """How a scan was made, which says what its entries can know."""
+
+    FIND = "find", "find"
+    STAT = "stat", "find and stat"
+    SFTP = "sftp", "SFTP"  # neither device, inode, link count, stored bytes nor change of inode; whole seconds
 
 
 class Scan(models.Model):
@@ -44,6 +53,7 @@ class Scan(models.Model):
     resource = models.ForeignKey(Resource, on_delete=models.CASCADE, related_name="scans")
     root = RemoteNameField()  # the resource's path when the scan was asked for
     state = models.CharField(max_length=16, choices=ScanState.choices, default=ScanState.QUEUED)
+    key = models.UUIDField(default=uuid4, editable=False)  # names the listing's columns; a row's number may come again
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     requested_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True, blank=True)
@@ -53,10 +63,16 @@ class Scan(models.Model):
     folders = models.PositiveBigIntegerField(default=0)
     links = models.PositiveBigIntegerField(default=0)
     others = models.PositiveBigIntegerField(default=0)  # sockets, pipes, devices
+    sockets = models.PositiveBigIntegerField(default=0)
+    pipes = models.PositiveBigIntegerField(default=0)
+    devices = models.PositiveBigIntegerField(default=0)
+    hard_linked = models.PositiveBigIntegerField(null=True, blank=True)  # files that have several names; null: not told
+    sparse = models.PositiveBigIntegerField(null=True, blank=True)  # files stored in less than their length
     unreadable = models.PositiveBigIntegerField(default=0)
     apparent_bytes = models.PositiveBigIntegerField(default=0)
     stored_bytes = models.PositiveBigIntegerField(default=0)
     problem = models.TextField(blank=True)
+    listed_by = models.CharField(max_length=8, choices=ListedBy.choices, blank=True)  # empty: not by us, or not yet
     # Against the scan that finished before it, of the same place; null when there was none.
     former = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="later")
     added = models.PositiveBigIntegerField(null=True, blank=True)
@@ -79,6 +95,11 @@ class Scan(models.Model):
 
     def __str__(self) -> str:
         return f"scan {self.pk} of {self.resource}"
+
+    @property
+    def knows_identity(self) -> bool:
+        """False where device, inode, links, stored bytes and changes of the inode were not told."""
+        return self.listed_by != ListedBy.SFTP and self.state != ScanState.IMPORTED
 
     @property
     def drifted(self) -> int | None:
@@ -126,7 +147,14 @@ class Entry(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["scan", "position"], name="entry_position_once_per_scan"),
         ]
-        indexes: ClassVar = [models.Index(fields=["scan", "parent", "position"], name="entry_of_a_folder")]
+        indexes: ClassVar = [
+            models.Index(fields=["scan", "parent", "position"], name="entry_of_a_folder"),
+            models.Index(
+                fields=["scan", "position"],
+                condition=models.Q(kind="file", sha256__isnull=True),
+                name="entry_without_a_digest",
+            ),
+        ]
 
     def __str__(self) -> str:
         return str(self.name)
