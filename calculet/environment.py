@@ -17,6 +17,7 @@ ENVIRONMENT_NAMES = frozenset(
         "CALCULET_HTTPS",
         "CALCULET_KEY_DIR",
         "CALCULET_LANDING_DIR",
+        "CALCULET_LANES_AT_MOST",
         "CALCULET_LOG_LEVEL",
         "CALCULET_NO_DATA_TIMEOUT_SECONDS",
         "CALCULET_SESSION_HOURS",
@@ -24,6 +25,7 @@ ENVIRONMENT_NAMES = frozenset(
         "CALCULET_TRUSTED_ORIGINS",
     }
 )
+LANES_AT_MOST = 48
 NO_DATA_TIMEOUT_SECONDS = 600  # stands here since the one-off command goes without Django's settings
 _YES = frozenset({"1", "true", "yes", "on"})
 _NO = frozenset({"0", "false", "no", "off"})

@@ -2,14 +2,19 @@
 
 from transfers.models.capabilities import Capability, CapabilityNeed
 from transfers.models.checks import Check, Report
+from transfers.models.drifts import ItemBasis, ItemDrift
 from transfers.models.forecasts import KeptForecast
 from transfers.models.landings import Landing
 from transfers.models.links import GoodputSample, LaneDecision, LinkStatus
 from transfers.models.packs import Build, BuildState, Chunk, Compression, Pack, Unpack, UnpackState
 from transfers.models.plans import Approval, Decision, EntryList, Item, Mode, Plan, Revision, RevisionState
+from transfers.models.steering import EVERYTHING, BandwidthLimit, LaneMinute, LaneSetting
+from transfers.models.trials import Trial, TrialBlock, TrialEnd, TrialState
 
 __all__ = [
+    "EVERYTHING",
     "Approval",
+    "BandwidthLimit",
     "Build",
     "BuildState",
     "Capability",
@@ -21,9 +26,13 @@ __all__ = [
     "EntryList",
     "GoodputSample",
     "Item",
+    "ItemBasis",
+    "ItemDrift",
     "KeptForecast",
     "Landing",
     "LaneDecision",
+    "LaneMinute",
+    "LaneSetting",
     "LinkStatus",
     "Mode",
     "Pack",
@@ -31,6 +40,10 @@ __all__ = [
     "Report",
     "Revision",
     "RevisionState",
+    "Trial",
+    "TrialBlock",
+    "TrialEnd",
+    "TrialState",
     "Unpack",
     "UnpackState",
 ]

@@ -18,6 +18,7 @@ class LinkStatus(models.Model):
     lanes = models.JSONField(default=list)  # LaneReading as dictionaries
     refusals = models.PositiveIntegerField(default=0)
     redials = models.PositiveIntegerField(default=0)
+    allowed_bytes_per_second = models.FloatField(null=True)  # by the limits in force; null: no limit
     problem = models.TextField(blank=True)
 
     def __str__(self) -> str:
@@ -48,11 +49,13 @@ class LaneDecision(models.Model):
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="lane_decisions")
     at = models.DateTimeField()
     lanes = models.PositiveSmallIntegerField()
-    bytes_per_second = models.FloatField(null=True)
+    bytes_per_second = models.FloatField(null=True)  # measured before it, with the interval that it lies in
+    low_bytes_per_second = models.FloatField(null=True)
+    high_bytes_per_second = models.FloatField(null=True)
     reason = models.TextField()
 
     class Meta:
-        ordering: ClassVar = ["host", "-at"]
+        ordering: ClassVar = ["host", "-at", "-pk"]
 
     def __str__(self) -> str:
         return f"{self.host}: {self.lanes} lanes"
