@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from inventory.remote.base import ConnectionLost, DeadlinePassed, RemoteError
+from inventory.remote.base import ByteStream, ConnectionLost, DeadlinePassed, RemoteError, SftpUnusable
 from inventory.remote.files import FramedRemote
 from inventory.remote.names import RemoteName
 from inventory.remote.shell import Session
@@ -82,6 +82,10 @@ class MemoryRemote(FramedRemote):
             raise
         self.lanes_opened += 1
         return stream
+
+    def open_sftp(self, *, timeout_seconds: float = 60.0) -> ByteStream:
+        """See `Remote.open_sftp`; a real sshd is cheap enough to try that on."""
+        raise SftpUnusable("a host in memory has none")
 
     def cut_lanes(self) -> None:
         """End every connection, as a link that is cut."""

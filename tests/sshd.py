@@ -45,6 +45,7 @@ class Sshd:
     """An sshd that listens on a free port once the constructor returns. `stop` it, or use it as a context.
 
     `config` are further sshd_config lines; `environment` is set for every session; `path` replaces PATH there.
+    `sftp` is what serves SFTP, if anything.
     `home` is an empty HOME, so that start-up files can be put there. bash reads `home/.bashrc` for every command.
     """
 
@@ -56,6 +57,7 @@ class Sshd:
         environment: dict[str, str] | None = None,
         path: str | None = None,
         host_key_kind: str = "ed25519",
+        sftp: str | None = "internal-sftp",
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
@@ -67,7 +69,7 @@ class Sshd:
         self.key_path = make_key(folder / "client_key")
         shutil.copy(f"{self.key_path}.pub", folder / "authorized_keys")
         self.port = _free_port()
-        self._config = list(config)
+        self._config = [*([f"Subsystem sftp {sftp}"] if sftp else []), *config]
         self._environment = {"HOME": str(self.home), **(environment or {})}
         if path is not None:
             self._environment["PATH"] = path
@@ -201,7 +203,6 @@ class Sshd:
             "PermitRootLogin prohibit-password",
             "LogLevel VERBOSE",
             f"SetEnv {variables}",
-            "Subsystem sftp internal-sftp",
         ]
 
     def _note_host_key(self) -> None:

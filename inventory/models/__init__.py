@@ -4,6 +4,7 @@ from inventory.models.digests import DigestRun, KnownDigest
 from inventory.models.fields import RemoteNameField
 from inventory.models.hosts import Channel, DigestPolicy, Host, HostKey
 from inventory.models.imports import ImportedList, ListState
+from inventory.models.insides import InsideArchive, InsidePiece, InsideRun
 from inventory.models.overlaps import DeclaredOverlap, Overlap, OverlapMeasure, OverlapSet
 from inventory.models.resources import Resource, ResourceKind, SizeBasis
 from inventory.models.scans import Entry, ListedBy, Scan, ScanChange, ScanState
@@ -22,6 +23,9 @@ __all__ = [
     "Host",
     "HostKey",
     "ImportedList",
+    "InsideArchive",
+    "InsidePiece",
+    "InsideRun",
     "KnownDigest",
     "ListState",
     "ListedBy",

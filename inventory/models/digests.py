@@ -59,7 +59,9 @@ class DigestRun(models.Model):
     resource = models.ForeignKey(Resource, on_delete=models.CASCADE, related_name="digest_runs")
     scan = models.ForeignKey(Scan, null=True, on_delete=models.SET_NULL, related_name="digest_runs")
     state = models.CharField(max_length=16, choices=STATES, default=ScanState.QUEUED)
+    # Null: asked for by the resource's or the host's policy.
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    over_bytes = models.PositiveBigIntegerField(default=0)  # smaller files are left without
     requested_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True, blank=True)
     # Where it runs on the host: emptied when nothing of ours is left there.

@@ -11,6 +11,14 @@ from django.db.models import Q
 from inventory.models.fields import RemoteNameField
 
 
+class DigestPolicy(models.TextChoices):
+    """Which digests are taken at the source by themselves, once a scan has finished."""
+
+    NEVER = "never", "never"
+    OVER = "over", "of files from a size on"
+    ALL = "all", "of all files"
+
+
 class Host(models.Model):
     """A remote machine reached by SSH. Its staging path is the only place there that we write to."""
 
@@ -22,11 +30,17 @@ class Host(models.Model):
     probe = models.JSONField(null=True, blank=True)  # ProbeReport.as_json(), null until first probed
     probed_at = models.DateTimeField(null=True, blank=True)
     problem = models.TextField(blank=True)  # the last sentence that stopped work on this host; empty when well
+    digest_policy = models.CharField(max_length=8, choices=DigestPolicy.choices, default=DigestPolicy.NEVER)
+    digest_over_bytes = models.PositiveBigIntegerField(null=True, blank=True)  # from this size on, for OVER
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         ordering: ClassVar = ["name"]
         constraints: ClassVar = [
+            models.CheckConstraint(
+                condition=~Q(digest_policy="over") | Q(digest_over_bytes__isnull=False),
+                name="host_digest_policy_has_its_size",
+            ),
             models.CheckConstraint(condition=Q(lanes__gte=1) & Q(lanes__lte=256), name="host_lanes_between_1_and_256"),
         ]
 

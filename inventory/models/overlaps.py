@@ -37,6 +37,7 @@ class OverlapSet(models.Model):
     digested_bytes = models.PositiveBigIntegerField()
     copies_files = models.PositiveBigIntegerField(default=0)  # the same bytes again within the resource itself
     copies_bytes = models.PositiveBigIntegerField(default=0)
+    archives = models.PositiveIntegerField(default=0)  # what lies inside them stands for them
 
     class Meta:
         constraints: ClassVar = [

@@ -7,7 +7,7 @@ from typing import ClassVar
 from django.db import models
 
 from inventory.models.fields import RemoteNameField
-from inventory.models.hosts import Host
+from inventory.models.hosts import DigestPolicy, Host
 from inventory.models.tiers import Tier
 
 
@@ -52,12 +52,18 @@ class Resource(models.Model):
     planned = models.BooleanField(default=False)
     verified_bytes = models.PositiveBigIntegerField(default=0)
     stale_since = models.DateTimeField(null=True, blank=True)
+    digest_policy = models.CharField(max_length=8, choices=DigestPolicy.choices, blank=True)  # empty: as its host
+    digest_over_bytes = models.PositiveBigIntegerField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         ordering: ClassVar = ["tier__position", "position", "name"]
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["host", "name"], name="resource_name_once_per_host"),
+            models.CheckConstraint(
+                condition=~models.Q(digest_policy="over") | models.Q(digest_over_bytes__isnull=False),
+                name="resource_digest_policy_has_its_size",
+            ),
             models.CheckConstraint(
                 condition=models.Q(size_bytes__isnull=True, size_basis="unknown")
                 | (models.Q(size_bytes__isnull=False) & ~models.Q(size_basis="unknown")),

@@ -24,12 +24,14 @@ CREDIT_BYTES = 64 * 1024
 _FIRST_NUMBER = 0
 _PACKET_BYTES = 2**15
 _UNIMPLEMENTED, _SERVICE_ACCEPT, _CHANNEL_OPEN, _WINDOW_ADJUST, _CHANNEL_REQUEST = 3, 6, 90, 93, 98  # SSH_MSG_…
+_CHANNEL_FAILURE = 100
 
 
 class AheadChannel(paramiko.Channel):
     """A channel that may be written to before the server has said how much it takes."""
 
     has_command = False
+    is_request_refused = False  # the server starts nothing on it
     _owed = 0
     _is_assumed = False
 
@@ -53,6 +55,11 @@ class AheadChannel(paramiko.Channel):
             self._owed -= paid
             self.out_window_size += count - paid
             self.out_buffer_cv.notify_all()
+
+    def note_refusal(self, message: paramiko.Message) -> None:
+        """The server's word that it does not start what was asked for; the channel closes by it."""
+        self.is_request_refused = True
+        self._request_failed(message)  # type: ignore[attr-defined]
 
     def _set_remote_channel(self, chanid: int, window_size: int, max_packet_size: int) -> None:
         """The server's answer. Raises SSHException, which ends the connection, when the number is another one."""
@@ -88,6 +95,7 @@ class AheadTransport(paramiko.Transport):
     _channel_handler_table: Mapping[int, Callable[..., None]] = {
         **paramiko.Transport._channel_handler_table,  # type: ignore[attr-defined]
         _WINDOW_ADJUST: AheadChannel.take_window,
+        _CHANNEL_FAILURE: AheadChannel.note_refusal,
     }
 
     @property
@@ -136,15 +144,23 @@ class AheadTransport(paramiko.Transport):
         if channel.has_command:
             return
         channel.has_command = True
+        self._ask(channel, "exec", command)
+        if self.speaks_ahead:
+            channel.lend()
+
+    def ask_for_subsystem(self, channel: AheadChannel, name: str) -> None:
+        """Like `ask_for_command`, for a program that the server knows by name."""
+        channel.has_command = True
+        self._ask(channel, "subsystem", name)
+
+    def _ask(self, channel: AheadChannel, kind: str, what: str) -> None:
         message = paramiko.Message()
         message.add_byte(bytes([_CHANNEL_REQUEST]))
         message.add_int(channel.remote_chanid)
-        message.add_string("exec")
+        message.add_string(kind)
         message.add_boolean(True)  # noqa: FBT003  (paramiko: answer wanted)
-        message.add_string(command)
+        message.add_string(what)
         self._send_user_message(message)  # type: ignore[attr-defined]
-        if self.speaks_ahead:
-            channel.lend()
 
     def is_refused(self, channel: AheadChannel) -> bool:
         """True when the answer was a refusal."""

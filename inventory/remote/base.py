@@ -23,6 +23,7 @@ The error tree (each is a sentence for the person who must act):
         ├── RemoteSpaceShort    not enough free space on the host
         ├── ToolMissing         the host lacks a program for this step
         ├── ShellUnusable       no POSIX shell answers between our markers
+        ├── SftpUnusable        no SFTP server answers where one is needed
         └── CommandFailed       a step on the host ended with a bad exit status
 """
 
@@ -219,6 +220,17 @@ class ShellUnusable(PermanentError):
 
 
 @dataclass(eq=False)
+class SftpUnusable(PermanentError):
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"The host's SFTP cannot be used ({self.reason}). Nothing was changed. Ask its administrator for "
+            "“Subsystem sftp”, or for an account with /bin/sh."
+        )
+
+
+@dataclass(eq=False)
 class CommandFailed(PermanentError):
     step: str
     status: int
@@ -275,6 +287,23 @@ class ShellStream(Protocol):
         """End the connection at once. Safe to call twice."""
 
 
+class ByteStream(Protocol):
+    """Bytes to a program on the host and back, on a connection of its own. For one thread; `close` from any."""
+
+    def send(self, data: bytes, *, timeout_seconds: float) -> None:
+        """Write all of it. Raises ConnectionLost, DeadlinePassed; SftpUnusable when nobody reads any more."""
+
+    def receive(self, *, timeout_seconds: float) -> bytes:
+        """The next bytes as soon as there are any; empty at the end. Raises ConnectionLost, DeadlinePassed,
+        SftpUnusable when the server starts no such program."""
+
+    def lost(self, reason: str) -> ConnectionLost:
+        """The error to raise when the program ended before its time."""
+
+    def close(self) -> None:
+        """End the connection at once. Safe to call twice."""
+
+
 class Remote(Protocol):
     """One host, reached. Implementations keep one command connection and redial it when it was lost."""
 
@@ -306,6 +335,12 @@ class Remote(Protocol):
 
     def open_shell(self, *, window_bytes: int = 4 * 2**20, timeout_seconds: float = 60.0) -> ShellStream:
         """Open a connection of its own for a lane. Thread-safe. Paced by the pool for sshd's limits.
+
+        Raises TransientError and the key and login errors.
+        """
+
+    def open_sftp(self, *, timeout_seconds: float = 60.0) -> ByteStream:
+        """Start the host's SFTP server on a connection of its own; what it answers is read by `remote.sftp`.
 
         Raises TransientError and the key and login errors.
         """

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import paramiko
 
 from inventory.remote.ahead import AheadChannel
-from inventory.remote.base import ConnectionLost, DeadlinePassed, ShellUnusable
+from inventory.remote.base import ConnectionLost, DeadlinePassed, SftpUnusable, ShellUnusable
 from inventory.remote.connection import Connection
 from inventory.remote.shell import GREETING_LIMIT_BYTES
 
@@ -74,6 +74,8 @@ class SshSession:
             if ended:
                 if not self.connection.is_alive:
                     raise self.connection.lost()
+                if channel.is_request_refused:
+                    raise ShellUnusable("its server runs no commands for this account")
                 return b"", b""
             wait = deadline - time.monotonic()
             if wait <= 0:
@@ -178,5 +180,62 @@ class SshShellStream:
 
     def close(self) -> None:
         """See `ShellStream.close`."""
+        self._connection.end()
+        self._on_close()
+
+
+class SshByteStream:
+    """The SFTP server's input and output on a connection of its own; see `ByteStream`."""
+
+    def __init__(self, connection: Connection, channel: AheadChannel, on_close: Callable[[], None]) -> None:
+        self._connection, self._channel, self._on_close = connection, channel, on_close
+        connection.start_subsystem(channel, "sftp")
+
+    def send(self, data: bytes, *, timeout_seconds: float) -> None:
+        """See `ByteStream.send`."""
+        self._channel.settimeout(timeout_seconds)
+        try:
+            self._channel.sendall(data)
+        except TimeoutError as error:
+            raise self._silent(timeout_seconds) from error
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            if self._connection.is_alive:
+                raise self._unusable() from error
+            raise self._connection.lost() from error
+
+    def receive(self, *, timeout_seconds: float) -> bytes:
+        """See `ByteStream.receive`."""
+        channel = self._channel
+        try:
+            while channel.recv_stderr_ready():
+                # What start-up files complain about shares the window, so it is taken and dropped.
+                channel.recv_stderr(READ_BYTES)
+            channel.settimeout(timeout_seconds)
+            data = channel.recv(READ_BYTES)
+        except TimeoutError as error:
+            raise self._silent(timeout_seconds) from error
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            raise self._connection.lost() from error
+        if not data and not self._connection.is_alive:
+            raise self._connection.lost()
+        if not data and channel.is_request_refused:
+            raise self._unusable()
+        return data
+
+    def lost(self, reason: str) -> ConnectionLost:
+        """See `ByteStream.lost`."""
+        return self._connection.lost(reason)
+
+    def _unusable(self) -> SftpUnusable:
+        if self._channel.is_request_refused:
+            return SftpUnusable("its server offers none to this account")
+        return SftpUnusable("it ended without a word")
+
+    def _silent(self, timeout_seconds: float) -> DeadlinePassed:
+        what = f"SFTP at {self._connection.address} port {self._connection.port}"
+        return DeadlinePassed(what, timeout_seconds)
+
+    def close(self) -> None:
+        """See `ByteStream.close`."""
         self._connection.end()
         self._on_close()

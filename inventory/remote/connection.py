@@ -238,6 +238,13 @@ class Connection:
         except (paramiko.SSHException, EOFError, OSError) as error:
             raise self.lost() from error
 
+    def start_subsystem(self, channel: AheadChannel, name: str) -> None:
+        """Ask for a program by the server's name for it, and do not wait. Raises ConnectionLost."""
+        try:
+            self.transport.ask_for_subsystem(channel, name)
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            raise self.lost() from error
+
     # -- ending it -------------------------------------------------------------------------------------------------
 
     def end(self) -> None:

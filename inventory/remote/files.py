@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from inventory.remote.base import (
+    ByteStream,
     CommandFailed,
     Completed,
     ConnectionLost,
@@ -63,6 +64,10 @@ class FramedRemote(ABC):
     @abstractmethod
     def open_shell(self, *, window_bytes: int = 4 * 2**20, timeout_seconds: float = 60.0) -> ShellStream:
         """See `Remote.open_shell`."""
+
+    @abstractmethod
+    def open_sftp(self, *, timeout_seconds: float = 60.0) -> ByteStream:
+        """See `Remote.open_sftp`."""
 
     @abstractmethod
     def close(self) -> None:

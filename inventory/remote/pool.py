@@ -11,8 +11,15 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import partial
 
-from inventory.remote.base import ConnectionLost, ConnectionRefused, DeadlinePassed, RemoteError, ShellStream
-from inventory.remote.channels import SshSession, SshShellStream
+from inventory.remote.base import (
+    ByteStream,
+    ConnectionLost,
+    ConnectionRefused,
+    DeadlinePassed,
+    RemoteError,
+    ShellStream,
+)
+from inventory.remote.channels import SshByteStream, SshSession, SshShellStream
 from inventory.remote.connection import Connection, Endpoint, dial, fetch_host_key
 from inventory.remote.files import FramedRemote
 from inventory.remote.shell import Session
@@ -150,6 +157,19 @@ class SshRemote(FramedRemote):
             raise
         return stream
 
+    def open_sftp(self, *, timeout_seconds: float = 60.0) -> ByteStream:
+        """See `Remote.open_sftp`."""
+        deadline = time.monotonic() + timeout_seconds
+        connection = self._dial(deadline, None)
+        try:
+            left = max(0.1, deadline - time.monotonic())
+            channel = connection.open_channel(window_bytes=COMMAND_WINDOW_BYTES, timeout_seconds=left)
+            return SshByteStream(connection, channel, partial(self._forget, connection))
+        except BaseException:
+            connection.end()
+            self._forget(connection)
+            raise
+
     def close(self) -> None:
         """See `Remote.close`."""
         with self._lock:
@@ -163,9 +183,12 @@ class SshRemote(FramedRemote):
     # -- connections -----------------------------------------------------------------------------------------------
 
     def _dial(
-        self, deadline: float, window_bytes: int, before_sign_in: Callable[[], None] = lambda: None
+        self, deadline: float, window_bytes: int | None, before_sign_in: Callable[[], None] = lambda: None
     ) -> Connection:
-        """A signed-in connection. Tries again, later and later and not in step with others, when turned away."""
+        """A signed-in connection, perhaps with a shell asked for ahead (`window_bytes` None: without one).
+
+        Tries again, later and later and not in step with others, when turned away.
+        """
         address, port = self.endpoint.address, self.endpoint.port
         gate = gate_of(address, port)
         for attempt in range(self._dials_at_most):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, fields
+from contextlib import closing
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from inventory.remote.base import CommandFailed, Remote
+from inventory.remote.base import CommandFailed, Remote, SftpUnusable, ShellUnusable
 from inventory.remote.names import RemoteName
+from inventory.remote.sftp import Attributes, SftpClient
 from inventory.remote.shell import quote
 
 _PROBE_SECONDS = 60.0
@@ -51,6 +53,9 @@ class ProbeReport:
     max_startups: str
     max_sessions: str
     login_noise: bool  # the login shell prints for commands
+    has_shell: bool = True
+    shell_refusal: str = ""  # why there is none
+    has_sftp: bool | None = None  # asked only where there is no shell
 
     def as_json(self) -> dict[str, Any]:
         """Plain values for a JSON column."""
@@ -67,6 +72,8 @@ class ProbeReport:
         return tuple(sentence for is_missing, sentence in self._sentences() if is_missing)
 
     def _sentences(self) -> tuple[tuple[bool, str], ...]:
+        if not self.has_shell:
+            return tuple((True, sentence) for sentence in (_NO_SHELL % self.shell_refusal, *_WITHOUT_SHELL))
         offset = self.clock_offset_seconds or 0.0
         return (
             (not self.has_stat_format, "No usable stat: nothing can be scanned or packed here. Install coreutils."),
@@ -94,11 +101,60 @@ class ProbeReport:
         )
 
 
-def probe(remote: Remote, staging: RemoteName | None = None) -> ProbeReport:
-    """Ask a host what it has, in one round trip; writes nothing there. Raises CommandFailed, TransientError.
+_NO_SHELL = "No shell answers here (%s): this account has SFTP only."
+_WITHOUT_SHELL = (
+    "Packs can't be made or fetched: what is verified here is compared with digests taken at the source, and that "
+    "takes a shell. Give the account /bin/sh without a forced command.",
+    "Digests at the source, environment snapshots and any other work on the host can't be done.",
+    "Scans go over SFTP. It tells neither inode, links, stored bytes nor when an inode was last written, and times in "
+    "whole seconds: an edit that keeps size and time can't be noticed, nor files with several names or holes.",
+)
 
-    Free space is that of the nearest existing folder of `staging` (of the home folder when none is given).
+
+def probe(remote: Remote, staging: RemoteName | None = None) -> ProbeReport:
+    """Ask a host what it has; writes nothing there. Raises ShellUnusable, CommandFailed, TransientError.
+
+    Free space is that of the nearest existing folder of `staging` (of the home folder when none is given). A host
+    that gives no shell is asked over SFTP what it can tell; ShellUnusable means that neither answers.
     """
+    try:
+        return _probe_by_shell(remote, staging)
+    except ShellUnusable as refusal:
+        try:
+            return _probe_by_sftp(remote, staging, refusal.reason)
+        except SftpUnusable as error:
+            raise ShellUnusable(f"{refusal.reason}; nor does SFTP answer: {error.reason}") from error
+
+
+def _probe_by_sftp(remote: Remote, staging: RemoteName | None, refusal: str) -> ProbeReport:
+    with closing(remote.open_sftp(timeout_seconds=_PROBE_SECONDS)) as stream:
+        client = SftpClient(stream, timeout_seconds=_PROBE_SECONDS)
+        home = RemoteName(client.real_path(b".") or b"")
+        place = _nearest(client, home if staging is None else staging)
+        free = client.free_bytes(place.raw)
+    report = _report({}, None, login_noise=False)
+    return replace(
+        report,
+        home=str(home),
+        staging_parent=str(place),
+        free_bytes=free,
+        has_shell=False,
+        shell_refusal=refusal,
+        has_sftp=True,
+    )
+
+
+def _nearest(client: SftpClient, path: RemoteName) -> RemoteName:
+    """The path itself or the next folder above it that is there."""
+    while path.raw.strip(b"/"):
+        if isinstance(client.look(path.raw), Attributes):
+            return path
+        path = RemoteName(path.raw.rpartition(b"/")[0])
+    return RemoteName(b"/")
+
+
+def _probe_by_shell(remote: Remote, staging: RemoteName | None) -> ProbeReport:
+    """In one round trip."""
     step = "see what the host has"
     place = b'"$HOME"' if staging is None else quote(staging.raw)
     begun, wall = time.monotonic(), _wall_seconds()

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
-from inventory.models import Host, Resource
+from inventory.models import Host, RemoteNameField, Resource
 
 
 class EntryList(models.Model):
@@ -111,6 +111,19 @@ class Item(models.Model):
     exclude_rules = models.JSONField(default=list)
     chunk_bytes = models.PositiveBigIntegerField(default=64 * 2**20)
     entry_list = models.ForeignKey(EntryList, null=True, on_delete=models.PROTECT, related_name="items")
+    # Set: of what the rules give, only what that pack does not hold as it lies on the host now.
+    delta_of = models.ForeignKey(
+        "transfers.Pack", null=True, blank=True, on_delete=models.PROTECT, related_name="delta_items"
+    )
+    # Only names from the first on and before the end, in the order of lists; empty: no bound. Splitting makes them.
+    first_name = RemoteNameField(default=b"", blank=True)
+    end_name = RemoteNameField(default=b"", blank=True)
+    # Leave out what a pack before this one carries with the same digest; see `transfers.engine.borrowed`.
+    leaves_out_carried = models.BooleanField(default=False)
+    borrowed_list = models.ForeignKey(EntryList, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    # Packs that carry content of this one: [{"pack", "list" (its digest), "files", "bytes"}], left out or not.
+    carriers = models.JSONField(default=list)
+    came_of = models.JSONField(default=list)  # names of packs whose content it took over by a split or a merge
     # What the preview said, kept so that the approver sees what the author saw.
     excluded_count = models.PositiveBigIntegerField(default=0)
     excluded_bytes = models.PositiveBigIntegerField(default=0)
