@@ -14,7 +14,8 @@ import time
 from collections.abc import Mapping, Sequence
 
 from transfers.forecast.goodput import Goodput
-from transfers.forecast.simulate import RUNS, Job, Paces, simulate
+from transfers.forecast.futures import Paces
+from transfers.forecast.simulate import RUNS, Job, simulate
 
 REPEATS = 5
 

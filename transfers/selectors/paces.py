@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from inventory.models import Host
 from transfers.forecast.goodput import LOOK_BACK_SECONDS, Goodput, Reading, measured_goodput, stated_goodput
-from transfers.forecast.simulate import Paces
+from transfers.forecast.futures import Paces
 from transfers.models import Build, GoodputSample, Mode, Plan
 
 ASSUMED_PACKING_RATE = 20e6  # bytes a second, read and compressed on the host, before any pack was made there

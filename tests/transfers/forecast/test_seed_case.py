@@ -10,8 +10,9 @@ from collections.abc import Sequence
 import pytest
 
 from transfers.forecast.advice import Candidate, Why, advise
+from transfers.forecast.futures import Paces
 from transfers.forecast.goodput import stated_goodput
-from transfers.forecast.simulate import Job, Outlook, Paces, simulate
+from transfers.forecast.simulate import Job, Outlook, simulate
 
 HOUR, DAY = 3600, 86_400
 RATE = 70_000
