@@ -8,6 +8,7 @@ from transfers.models.landings import Landing
 from transfers.models.links import GoodputSample, LaneDecision, LinkStatus
 from transfers.models.packs import Build, BuildState, Chunk, Compression, Pack, Unpack, UnpackState
 from transfers.models.plans import Approval, Decision, EntryList, Item, Mode, Plan, Revision, RevisionState
+from transfers.models.samples import PackingSample, SampleState
 from transfers.models.steering import EVERYTHING, BandwidthLimit, LaneMinute, LaneSetting
 from transfers.models.trials import Trial, TrialBlock, TrialEnd, TrialState
 
@@ -36,10 +37,12 @@ __all__ = [
     "LinkStatus",
     "Mode",
     "Pack",
+    "PackingSample",
     "Plan",
     "Report",
     "Revision",
     "RevisionState",
+    "SampleState",
     "Trial",
     "TrialBlock",
     "TrialEnd",

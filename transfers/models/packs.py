@@ -123,7 +123,7 @@ class Build(models.Model):
     received_bytes = models.PositiveBigIntegerField(default=0)  # here by the ledger, proven or not
     member_count = models.PositiveBigIntegerField(null=True)  # found when it was opened
     # What other builds hold for it, as it was when it was opened: [{"pack", "build", "files", "bytes"}, …]
-    borrowed_from = models.JSONField(default=list)
+    satisfied_by = models.JSONField(default=list)
     deviations = models.JSONField(default=list)  # [{"name", "what", "detail"}, …], names escaped
     deviations_accepted_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="+"

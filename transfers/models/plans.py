@@ -118,9 +118,9 @@ class Item(models.Model):
     # Only names from the first on and before the end, in the order of lists; empty: no bound. Splitting makes them.
     first_name = RemoteNameField(default=b"", blank=True)
     end_name = RemoteNameField(default=b"", blank=True)
-    # Leave out what a pack before this one carries with the same digest; see `transfers.engine.borrowed`.
+    # Leave out what a pack before this one carries with the same digest; see `transfers.engine.satisfied`.
     leaves_out_carried = models.BooleanField(default=False)
-    borrowed_list = models.ForeignKey(EntryList, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    satisfied_list = models.ForeignKey(EntryList, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
     # Packs that carry content of this one: [{"pack", "list" (its digest), "files", "bytes"}], left out or not.
     carriers = models.JSONField(default=list)
     came_of = models.JSONField(default=list)  # names of packs whose content it took over by a split or a merge
