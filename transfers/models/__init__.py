@@ -5,7 +5,7 @@ from transfers.models.checks import Check, Report
 from transfers.models.drifts import ItemBasis, ItemDrift
 from transfers.models.forecasts import KeptForecast
 from transfers.models.landings import Landing
-from transfers.models.links import GoodputSample, LaneDecision, LinkStatus
+from transfers.models.links import GoodputMinute, GoodputSample, LaneDecision, LinkStatus
 from transfers.models.packs import Build, BuildState, Chunk, Compression, Pack, Unpack, UnpackState
 from transfers.models.plans import Approval, Decision, EntryList, Item, Mode, Plan, Revision, RevisionState
 from transfers.models.samples import PackingSample, SampleState
@@ -25,6 +25,7 @@ __all__ = [
     "Compression",
     "Decision",
     "EntryList",
+    "GoodputMinute",
     "GoodputSample",
     "Item",
     "ItemBasis",

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from django.db import models
 
-from inventory.models import Host
+from inventory.models import Channel, Host
 
 
 class LinkStatus(models.Model):
@@ -43,12 +43,40 @@ class GoodputSample(models.Model):
         return f"{self.host} {self.at:%H:%M:%S} {self.new_bytes} bytes"
 
 
+class GoodputMinute(models.Model):
+    """The samples of one minute over one channel and with one number of lanes: what forecasts are drawn from."""
+
+    host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="goodput_minutes")
+    channel = models.ForeignKey(Channel, null=True, on_delete=models.SET_NULL, related_name="+")
+    at = models.DateTimeField()  # the minute's begin
+    lanes = models.PositiveSmallIntegerField()
+    seconds = models.FloatField()
+    new_bytes = models.PositiveBigIntegerField()
+
+    class Meta:
+        ordering: ClassVar = ["host", "at"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["host", "at", "channel", "lanes"], name="goodput_minute_once_per_channel_and_lanes"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.host} {self.at:%H:%M} {self.new_bytes} bytes over {self.lanes} lanes"
+
+
 class LaneDecision(models.Model):
     """A change of the number of lanes, with its figures and its reason in words."""
+
+    class Source(models.TextChoices):
+        STEERING = "steering", "steering"
+        TRIAL = "trial", "trial"
+        PERSON = "person", "person"
 
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="lane_decisions")
     at = models.DateTimeField()
     lanes = models.PositiveSmallIntegerField()
+    source = models.CharField(max_length=16, choices=Source.choices, default=Source.STEERING)
     bytes_per_second = models.FloatField(null=True)  # measured before it, with the interval that it lies in
     low_bytes_per_second = models.FloatField(null=True)
     high_bytes_per_second = models.FloatField(null=True)
