@@ -37,6 +37,7 @@ app.conf.update(
         "transfers.tasks.run_link": {"queue": "link"},
         "inventory.tasks.run_scan": {"queue": "crunch"},
         "inventory.tasks.run_digests": {"queue": "crunch"},
+        "inventory.tasks.look_inside": {"queue": "crunch"},
         "inventory.tasks.take_snapshot": {"queue": "crunch"},
         "inventory.tasks.measure_overlaps": {"queue": "crunch"},
         "transfers.tasks.pack_build": {"queue": "crunch"},

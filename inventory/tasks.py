@@ -9,7 +9,7 @@ from celery import shared_task
 from django.db import transaction
 from kombu.exceptions import OperationalError
 
-from inventory.services import digest_runs, hosts, overlaps, scans, snapshots
+from inventory.services import digest_runs, hosts, inside_runs, overlaps, scans, snapshots
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +32,12 @@ def run_scan(scan_id: int) -> None:
 def run_digests(run_id: int) -> None:
     """Take digests on a host, a turn at a time."""
     digest_runs.digests_run(run_id)
+
+
+@shared_task(expires=_MESSAGE_LIFE_SECONDS)  # type: ignore[untyped-decorator]
+def look_inside(run_id: int) -> None:
+    """Look inside archives on a host, a turn at a time."""
+    inside_runs.inside_run(run_id)
 
 
 @shared_task(expires=_MESSAGE_LIFE_SECONDS)  # type: ignore[untyped-decorator]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from celery import Task, shared_task
 
-from inventory.tasks import measure_overlaps, run_digests, run_scan, take_snapshot
+from inventory.tasks import look_inside, measure_overlaps, run_digests, run_scan, take_snapshot
 from transfers.services.forecasts import forecasts_keep
 from transfers.services.links import link_run
 from transfers.services.orders import holds_release_due
 from transfers.services.packing import pack_run
 from transfers.services.reports import report_run
 from transfers.services.ticks import due_now
+from transfers.services.trials import trials_end_due
 from transfers.services.unpacks import unpack_run
 from transfers.services.verification import open_run, verify_run
 
@@ -21,10 +22,12 @@ HINT_SECONDS = 10  # a message that waited longer says nothing that the next tic
 def tick() -> None:
     """Start what is due."""
     holds_release_due()
+    trials_end_due()
     due = due_now()
     _hint(run_link, due.links)
     _hint(run_scan, due.scans)
     _hint(run_digests, due.digests)
+    _hint(look_inside, due.insides)
     _hint(measure_overlaps, due.overlaps)
     _hint(take_snapshot, due.snapshots)
     _hint(pack_build, due.packs)

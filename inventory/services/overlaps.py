@@ -22,6 +22,7 @@ from calculet.leases.services import (
 )
 from calculet.lifecycle import SYSTEM, Actor
 from calculet.people.roles import Act, require
+from inventory.insides import archives_of, inside_files
 from inventory.models import DeclaredOverlap, Overlap, OverlapMeasure, OverlapSet, Resource, Scan
 from inventory.overlap.containment import OneFile, Overlaps, measure
 from inventory.rawrows import rows_raw
@@ -134,9 +135,17 @@ class _Alive:
 
 def _files(scan: Scan) -> Iterator[OneFile]:
     own = scan.root.base  # of a resource that is one file
+    looked = [one for one in archives_of(scan) if one.is_whole]
+    instead = {one.name for one in looked if not one.is_layout}
+    layouts = tuple(one.name + b"/" if one.name else b"" for one in looked if one.is_layout)
     rows = scan.entries.filter(kind="file").order_by()
     for name, size, sha256, device, inode in rows_raw(rows, "name", "size_bytes", "sha256", "device", "inode"):
+        if looked and (name in instead or (layouts and name.startswith(layouts))):
+            continue  # what lies inside stands for it
         yield OneFile(name.rpartition(b"/")[2] or own, size, sha256, (device, inode) if inode else None)
+    for one in looked:
+        for inner in inside_files(one.found) if one.found is not None else ():
+            yield OneFile(inner.name.rpartition(b"/")[2], inner.size_bytes, bytes.fromhex(inner.sha256))
 
 
 def _store(row: OverlapMeasure, held: Held, listings: list[tuple[Resource, Scan]], found: Overlaps) -> None:
@@ -154,6 +163,7 @@ def _store(row: OverlapMeasure, held: Held, listings: list[tuple[Resource, Scan]
                 digested_bytes=sums.digested_bytes,
                 copies_files=within.files if within else 0,
                 copies_bytes=within.size_bytes if within else 0,
+                archives=sum(one.is_whole for one in archives_of(scan)),
             )
         )
     for (one, other), shared in found.pairs.items():

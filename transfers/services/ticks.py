@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from calculet.leases.services import lease_is_free
 from inventory.services.digest_runs import digests_sweep
+from inventory.services.inside_runs import inside_sweep
 from inventory.services.overlaps import overlaps_sweep
 from inventory.services.scans import scans_sweep
 from inventory.services.snapshots import snapshots_sweep
@@ -22,6 +23,7 @@ class Due:
 
     scans: tuple[int, ...]
     digests: tuple[int, ...]  # takings of digests at the source
+    insides: tuple[int, ...]  # looks inside archives on their hosts
     overlaps: tuple[int, ...]  # measurings of what lies twice
     snapshots: tuple[int, ...]  # of hosts' environments
     packs: tuple[int, ...]  # builds
@@ -38,6 +40,7 @@ def due_now() -> Due:
     return Due(
         scans=tuple(scans_sweep()),
         digests=tuple(digests_sweep()),
+        insides=tuple(inside_sweep()),
         overlaps=tuple(overlaps_sweep()),
         snapshots=tuple(snapshots_sweep()),
         packs=_free([build.pk for build in builds_to_pack()]),
