@@ -2,6 +2,7 @@
 
 import django.db.models.deletion
 import inventory.models.fields
+import transfers.models.plans
 from django.conf import settings
 from django.db import migrations, models
 
@@ -65,8 +66,14 @@ class Migration(migrations.Migration):
                 ("include_rules", models.JSONField(default=list)),
                 ("exclude_rules", models.JSONField(default=list)),
                 ("chunk_bytes", models.PositiveBigIntegerField(default=67108864)),
-                ("first_name", inventory.models.fields.RemoteNameField(blank=True, default=b"")),
-                ("end_name", inventory.models.fields.RemoteNameField(blank=True, default=b"")),
+                (
+                    "first_name",
+                    inventory.models.fields.RemoteNameField(blank=True, default=transfers.models.plans.no_name),
+                ),
+                (
+                    "end_name",
+                    inventory.models.fields.RemoteNameField(blank=True, default=transfers.models.plans.no_name),
+                ),
                 ("leaves_out_carried", models.BooleanField(default=False)),
                 ("carriers", models.JSONField(default=list)),
                 ("came_of", models.JSONField(default=list)),
