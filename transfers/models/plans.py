@@ -10,6 +10,13 @@ from django.db import models
 from django.db.models import F, Q
 
 from inventory.models import Host, RemoteNameField, Resource
+from inventory.remote.names import RemoteName
+from transfers.engine.slices import Stretch
+
+
+def no_name() -> RemoteName:
+    """No bound by name."""
+    return RemoteName(b"")
 
 
 class EntryList(models.Model):
@@ -116,8 +123,8 @@ class Item(models.Model):
         "transfers.Pack", null=True, blank=True, on_delete=models.PROTECT, related_name="delta_items"
     )
     # Only names from the first on and before the end, in the order of lists; empty: no bound. Splitting makes them.
-    first_name = RemoteNameField(default=b"", blank=True)
-    end_name = RemoteNameField(default=b"", blank=True)
+    first_name = RemoteNameField(default=no_name, blank=True)
+    end_name = RemoteNameField(default=no_name, blank=True)
     # Leave out what a pack before this one carries with the same digest; see `transfers.engine.satisfied`.
     leaves_out_carried = models.BooleanField(default=False)
     satisfied_list = models.ForeignKey(EntryList, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
@@ -138,6 +145,11 @@ class Item(models.Model):
 
     def __str__(self) -> str:
         return f"{self.pack} in {self.revision}"
+
+    @property
+    def stretch(self) -> Stretch:
+        """The names that it is bound to."""
+        return Stretch(self.first_name.raw, self.end_name.raw)
 
 
 class Decision(models.TextChoices):

@@ -16,6 +16,7 @@ from inventory.models import Entry, Resource
 from inventory.remote.names import escape
 from inventory.selectors import latest_scan
 from transfers.engine.members import encode_members
+from transfers.engine.slices import members_in
 from transfers.engine.types import Member
 from transfers.models import EntryList, Item, Mode
 from transfers.rules import RuleError, Rules
@@ -63,7 +64,7 @@ def item_evaluate(item: Item) -> tuple[list[Member], Preview]:
     sorting = _Sorted()
     for resource in resources:
         _sort_resource(item, resource, sorting)
-    members = _in_order(item.mode, sorting.members.values())
+    members = members_in(_in_order(item.mode, sorting.members.values()), item.stretch)
     _check_mode(item, members)
     files = [member for member in members if member.kind == "file"]
     preview = Preview(
