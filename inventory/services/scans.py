@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, Max, OuterRef
+from django.db.models import Exists, Max, OuterRef, Q
 from django.utils import timezone
 
 from calculet.audit.services import record
@@ -28,8 +28,16 @@ from calculet.leases.services import (
 from calculet.lifecycle import SYSTEM, Actor, StateConflict, advance
 from calculet.people.roles import Act, require
 from inventory.connect import open_remote
-from inventory.models import Entry, Host, Resource, Scan, ScanState, SizeBasis
-from inventory.remote.base import CommandFailed, ConnectionLost, PathMissing, PathRefused, RemoteError
+from inventory.models import Entry, Host, ListedBy, Resource, Scan, ScanState, SizeBasis
+from inventory.remote.base import (
+    CommandFailed,
+    ConnectionLost,
+    PathMissing,
+    PathRefused,
+    RemoteError,
+    TransientError,
+)
+from inventory.remote.probe import ProbeReport
 from inventory.selectors import known_report
 from inventory.services.comparing import scan_compare
 from inventory.services.errors import PathAbsent
@@ -41,6 +49,7 @@ from inventory.services.sorting import EntrySorter
 STORE_ENTRIES = 2000  # rows a transaction: others wait a tenth of a second for the database, not longer
 TRIES = 3
 KEPT_SCANS = 2  # of each resource, with their entries
+LATER_SECONDS = (5, 15, 45, 135, 300)  # how long a scan waits for a host that is away, try by try; then it fails
 _TRY_AGAIN_SECONDS = 2.0
 _TELL_SECONDS = 1.0
 _MESSAGE_SECONDS = 10.0  # a message that was sent has had time to be taken
@@ -101,6 +110,7 @@ def scans_sweep() -> list[int]:
     now = timezone.now()
     waiting = Scan.objects.filter(state=ScanState.QUEUED, requested_at__lt=now - timedelta(seconds=_MESSAGE_SECONDS))
     running = Scan.objects.filter(state=ScanState.RUNNING)
+    waiting = waiting.filter(Q(not_before=None) | Q(not_before__lte=now))
     leftovers = Scan.objects.filter(Exists(Entry.objects.filter(scan=OuterRef("pk"))), state__in=_GIVEN_UP)
     wanted = [*waiting.values_list("pk", flat=True), *running.values_list("pk", flat=True)]
     wanted += leftovers.values_list("pk", flat=True)
@@ -117,10 +127,10 @@ def scan_run(scan_id: int, *, progress: Progress | None = None) -> None:
     if scan is None or held is None:
         return
     try:
-        scan.refresh_from_db(fields=["state"])
+        scan.refresh_from_db(fields=["state", "not_before", "tries"])
         if scan.state in _GIVEN_UP:
             _entries_remove(scan, held)
-        elif scan.state in _UNDER_WAY:
+        elif scan.state in _UNDER_WAY and (scan.not_before is None or scan.not_before <= timezone.now()):
             _run(scan, held, progress or (lambda _seen: None))
             if scan.state == ScanState.FINISHED:
                 _prune(scan, held)
@@ -146,6 +156,11 @@ def _run(scan: Scan, held: Held, progress: Progress) -> None:
     except (LeaseTaken, _Stopped):
         raise
     except RemoteError as error:
+    except TransientError as error:
+        if scan.tries < len(LATER_SECONDS):
+            _wait(scan, held, str(error))
+        else:
+            _fail(scan, held, str(error), is_of_host=True)
         _fail(scan, held, str(error), is_of_host=not isinstance(error, _OF_THE_PATH))
     except Exception:
         logger.exception("scan %s failed by a fault of the program", scan.pk)
@@ -170,6 +185,7 @@ def _begin(scan: Scan, held: Held) -> None:
             entries_seen=0,
             problem="",
         )
+            not_before=None,
 
 
 def _collect(scan: Scan, held: Held, sorter: EntrySorter, progress: Progress) -> None:
@@ -206,12 +222,21 @@ def _collect_once(scan: Scan, held: Held, sorter: EntrySorter, progress: Progres
                 told = time.monotonic()
     finally:
         listing.close()
-    if known is None and listing.report is not None:
+    if listing.report is not None and listing.report is not known:
         Host.objects.filter(pk=host.pk).update(probe=listing.report.as_json(), probed_at=timezone.now())
     _tell(scan, held, seen, progress)
+    scan.listed_by = _listed_by(listing.report)
 
 
 def _tell(scan: Scan, held: Held, seen: int, progress: Progress) -> None:
+def _listed_by(report: ProbeReport | None) -> str:
+    if report is None:
+        return ""
+    if not report.has_shell:
+        return ListedBy.SFTP
+    return ListedBy.FIND if report.has_find_printf else ListedBy.STAT
+
+
     """Keep the lease and the progress. Raises LeaseTaken, _NotWanted, _Stopped."""
     is_stopped = lease_beat(held)
     if not Scan.objects.filter(pk=scan.pk, state=ScanState.RUNNING).update(entries_seen=seen):
@@ -248,7 +273,9 @@ def _batches(rows: Iterator[Entry]) -> Iterator[list[Entry]]:
 
 
 def _finish(scan: Scan, held: Held, sorter: EntrySorter, drift: dict[str, Any]) -> None:
-    totals = asdict(sorter.totals())
+    totals: dict[str, Any] = asdict(sorter.totals())
+    if not scan.knows_identity:
+        totals |= {"hard_linked": None, "sparse": None, "stored_bytes": 0}
     lease_beat(held)
     with transaction.atomic():
         lease_hold(held)
@@ -268,6 +295,7 @@ def _finish(scan: Scan, held: Held, sorter: EntrySorter, drift: dict[str, Any]) 
             detail={**totals, **{name: count for name, count in drift.items() if name != "former"}},
             finished_at=timezone.now(),
             **totals,
+            listed_by=scan.listed_by,
             **drift,
         )
 
@@ -280,6 +308,27 @@ def _prune(scan: Scan, held: Held) -> None:
 
 
 def _fail(scan: Scan, held: Held, problem: str, *, is_of_host: bool) -> None:
+def _wait(scan: Scan, held: Held, problem: str) -> None:
+    """The host is away: the scan begins again later. Nothing of a cut listing is kept, since it may have changed."""
+    later = timezone.now() + timedelta(seconds=LATER_SECONDS[scan.tries])
+    try:
+        with transaction.atomic():
+            lease_hold(held)
+            advance(
+                scan,
+                ScanState.QUEUED,
+                act="scan.waits",
+                actor=SYSTEM,
+                detail={"problem": problem, "tries": scan.tries + 1},
+                problem=problem,
+                tries=scan.tries + 1,
+                not_before=later,
+            )
+    except StateConflict as conflict:  # cancelled at the same moment
+        logger.info("%s", conflict)
+    _entries_remove(scan, held)
+
+
     try:
         with transaction.atomic():
             lease_hold(held)

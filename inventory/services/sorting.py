@@ -17,6 +17,7 @@ from inventory.scan import ScanEntry
 from inventory.tree import Climb, Folder
 
 _CACHE_KIB = 32 * 1024
+_BLOCK_BYTES = 4096
 _SIGN = 2**63
 _STEPS = 100_000  # of SQLite's machine: some thousandths of a second
 _BREATH_SECONDS = 1.0
@@ -31,7 +32,11 @@ _COLUMNS = "key, kind, size, stored, mtime, ctime, mode, device, inode, links, t
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a listing holds. A file with several names counts its stored bytes once, its own bytes with each name."""
+    """What a listing holds. A file with several names counts its stored bytes once, its own bytes with each name.
+
+    `hard_linked` are names of files that have several (perhaps outside of the listing), `sparse` files for which at
+    least a block less is stored than they are long.
+    """
 
     files: int
     folders: int
@@ -54,7 +59,12 @@ class EntrySorter:
         self._failure: BaseException | None = None
         self._database = sqlite3.connect("", isolation_level=None)
         self._database.set_progress_handler(self._breathe, _STEPS)
+    sockets: int
+    pipes: int
+    devices: int
         for pragma in (f"cache_size=-{_CACHE_KIB}", "temp_store=FILE", "journal_mode=OFF", "synchronous=OFF"):
+    hard_linked: int
+    sparse: int
             self._database.execute(f"PRAGMA {pragma}")
         self._database.execute(_TABLE)
         self._database.execute(_FOLDERS)
@@ -114,12 +124,18 @@ class EntrySorter:
         with self._statement():
             folders = self._database.execute("SELECT position, entries, bytes FROM folder ORDER BY position")
             sorted_rows = self._database.execute(f"SELECT {_COLUMNS} FROM entry ORDER BY key")  # noqa: S608
-            for position, found in enumerate(sorted_rows):
-                key, kind, size, stored, mtime, ctime, mode, device, inode, links, target = found
+        linked = self._one("SELECT count(*) FROM entry WHERE kind = 'file' AND links > 1")
+        sparse = self._one(f"SELECT count(*) FROM entry WHERE kind = 'file' AND stored + {_BLOCK_BYTES} <= size")  # noqa: S608
+            for position, (key, kind, *figures, target) in enumerate(sorted_rows):
                 name = key.replace(b"\0", b"/")
                 parent, _ended = climb.enter(position, name, 0, is_folder=kind == "folder")
                 _position, entries_below, bytes_below = folders.fetchone() if kind == "folder" else (0, 0, 0)
+            sockets=counts.get("socket", 0),
+            pipes=counts.get("pipe", 0),
+            devices=counts.get("device", 0),
                 yield Entry(
+            hard_linked=linked,
+            sparse=sparse,
                     scan_id=scan_id,
                     position=position,
                     parent=parent,
