@@ -20,6 +20,7 @@ from inventory.models import (
     Host,
     HostKey,
     ImportedList,
+    ListedBy,
     ListState,
     Proposal,
     ProposalState,
@@ -31,6 +32,7 @@ from inventory.models import (
 )
 from inventory.remote.probe import ProbeReport
 
+SECOND_NS = 10**9
 UNDER_WAY = (ScanState.QUEUED, ScanState.RUNNING)
 KEY_FILES_AT_MOST = 200
 PROBE_AWAITED_SECONDS = 60
@@ -42,6 +44,12 @@ def known_report(host: Host) -> ProbeReport | None:
         return ProbeReport.from_json(host.probe) if host.probe else None
     except TypeError:
         return None
+
+
+def has_no_shell(host: Host) -> bool:
+    """True when the last probe found that the account has SFTP only."""
+    report = known_report(host)
+    return report is not None and not report.has_shell
 
 
 def latest_scan(resource: Resource) -> Scan | None:
@@ -62,14 +70,20 @@ def scan_entries(scan: Scan) -> QuerySet[Entry]:
     return scan.entries.order_by("position")
 
 
-def entries_seen(scan: Scan) -> Iterator[Seen]:
-    """A scan's entries in order, as comparisons want them, in flat memory."""
+def entries_seen(scan: Scan, *, beside: Scan | None = None) -> Iterator[Seen]:
+    """A scan's entries in order, as comparisons with `beside` want them, in flat memory.
+
+    What SFTP does not tell (when an inode was written, fractions of a second) is left out on both sides.
+    """
     columns = ("name", "kind", "size_bytes", "mtime_ns", "ctime_ns", "sha256", "link_target")
     rows = scan_entries(scan).values_list(*columns).iterator(chunk_size=2000)
     is_ours = scan.state != ScanState.IMPORTED  # a list does not say when an inode was written, nor 0 for a time
+    is_coarse = any(one.listed_by == ListedBy.SFTP for one in (scan, beside or scan))
     for name, kind, size, mtime, ctime, sha256, target in rows:
         digest = None if sha256 is None else bytes(sha256)
-        since = (mtime, ctime) if is_ours else (mtime or None, None)
+        since: tuple[int | None, int | None] = (mtime, ctime) if is_ours else (mtime or None, None)
+        if is_coarse:
+            since = (mtime // SECOND_NS * SECOND_NS if is_ours else mtime or None, None)
         yield Seen(name.raw, kind, size, since[0], since[1], digest, target.raw)
 
 

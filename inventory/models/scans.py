@@ -72,6 +72,8 @@ class Scan(models.Model):
     apparent_bytes = models.PositiveBigIntegerField(default=0)
     stored_bytes = models.PositiveBigIntegerField(default=0)
     problem = models.TextField(blank=True)
+    tries = models.PositiveSmallIntegerField(default=0)  # that ended because the host was away
+    not_before = models.DateTimeField(null=True, blank=True)  # when the next one may begin
     listed_by = models.CharField(max_length=8, choices=ListedBy.choices, blank=True)  # empty: not by us, or not yet
     # Against the scan that finished before it, of the same place; null when there was none.
     former = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="later")

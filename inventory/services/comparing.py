@@ -28,7 +28,7 @@ def scan_compare(scan: Scan, held: Held) -> dict[str, Any]:
         return {}
     sums = DriftSums()
     kept: list[Drift] = []
-    for drift in compare(_alive(entries_seen(former), held), entries_seen(scan), sums):
+    for drift in compare(_alive(entries_seen(former, beside=scan), held), entries_seen(scan, beside=former), sums):
         if len(kept) < CHANGES_KEPT:
             kept.append(drift)
     with transaction.atomic():

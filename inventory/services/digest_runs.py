@@ -31,12 +31,12 @@ from inventory import digests
 from inventory.connect import installation_marker, open_remote
 from inventory.digests import DigestJob, Wanted
 from inventory.models import DigestRun, Resource, Scan, ScanState
-from inventory.remote.base import PathMissing, Remote, RemoteError, ToolMissing, TransientError
+from inventory.remote.base import PathMissing, Remote, RemoteError, ShellUnusable, ToolMissing, TransientError
 from inventory.remote.names import RemoteName
 from inventory.remote.probe import probe
 from inventory.remote.staging import ensure_staging
-from inventory.selectors import known_report, latest_scan
-from inventory.services.errors import ScanAbsent
+from inventory.selectors import has_no_shell, known_report, latest_scan
+from inventory.services.errors import ScanAbsent, ShellAbsent
 from inventory.services.known_digests import digests_fill, digests_keep, files_bare, files_counted
 
 TURN_SECONDS = 20.0
@@ -56,12 +56,14 @@ class _Stopped(Exception):
 def digests_request(*, resource: Resource, actor: Actor) -> DigestRun:
     """Ask for the digests that the latest scan lacks; the caller sends `tasks.run_digests`.
 
-    One that is under way already is returned. Raises NotAllowed, ScanAbsent.
+    One that is under way already is returned. Raises NotAllowed, ScanAbsent, ShellAbsent.
     """
     require(actor.user, Act.SCAN)
     scan = latest_scan(resource)
     if scan is None:
         raise ScanAbsent(resource.name)
+    if has_no_shell(resource.host):
+        raise ShellAbsent(resource.host.name)
     try:
         with transaction.atomic():
             run = DigestRun.objects.create(host=resource.host, resource=resource, scan=scan, requested_by=actor.user)
@@ -142,6 +144,8 @@ def _begin(run: DigestRun, held: Held, remote: Remote) -> bool:
         _finish(run, held, scan, known=known)
         return False
     report = known_report(run.host) or probe(remote, run.host.staging_path)
+    if not report.has_shell:
+        raise ShellUnusable(report.shell_refusal)
     if not report.has_sha256:
         raise ToolMissing("sha256sum", "take digests")
     ensure_staging(remote, run.host.staging_path, installation_marker())

@@ -79,6 +79,17 @@ class ScanAbsent(InventoryError):
 
 
 @dataclass(eq=False)
+class ShellAbsent(InventoryError):
+    host: str
+
+    def __str__(self) -> str:
+        return _(
+            "The account on %(host)s has SFTP only, and this takes a shell there. Nothing was asked for. Give the "
+            "account /bin/sh without a forced command, and probe the host again."
+        ) % {"host": self.host}
+
+
+@dataclass(eq=False)
 class ApprovalRefused(InventoryError):
     title: str
     reason: str

@@ -40,7 +40,7 @@ def digests_fill(scan: Scan, *, hold: Callable[[], object]) -> int:
 
     In pieces, each a transaction that begins with `hold`, which raises when the work is not wanted any more.
     """
-    if not KnownDigest.objects.filter(host=scan.host_id).exists():
+    if not scan.knows_identity or not KnownDigest.objects.filter(host=scan.host_id).exists():
         return 0
     last = Entry.objects.filter(scan=scan).aggregate(last=Max("position"))["last"]
     filled = 0

@@ -7,10 +7,11 @@ import threading
 import time
 from collections.abc import Iterator
 
-from inventory.remote.base import Remote
+from inventory.remote.base import Remote, ShellUnusable
 from inventory.remote.names import RemoteName
 from inventory.remote.probe import ProbeReport, probe
 from inventory.scan import ScanEntry, scan_resource
+from inventory.sftp_scan import scan_over_sftp
 
 PIECE_ENTRIES = 1000
 _PIECE_SECONDS = 0.5
@@ -24,7 +25,8 @@ _Item = list[ScanEntry] | ProbeReport | BaseException | None
 class Listing:
     """Pieces of a listing as they come. `close` it, which ends the remote's connections as well.
 
-    `report` is what an earlier probe found; without one the host is probed first, and `report` is set by that.
+    `report` is what an earlier probe found; without one, or when it found a shell that is gone by now, the host is
+    probed first, and `report` is set by that. It says how the host is listed: over SFTP where there is no shell.
     """
 
     def __init__(
@@ -82,19 +84,34 @@ class Listing:
             self._put(None)
 
     def _put_all(self) -> None:
-        report = self.report
-        if report is None:
-            report = probe(self._remote, self._staging_path)
-            self._put(report)
-        piece: list[ScanEntry] = []
-        begun = time.monotonic()
-        for entry in scan_resource(
+        try:
+            self._put_entries(self.report or self._probe())
+        except ShellUnusable:
+            if self.report is None or not self.report.has_shell:
+                raise
+            self._put_entries(self._probe())  # nothing was listed by then
+
+    def _probe(self) -> ProbeReport:
+        report = probe(self._remote, self._staging_path)
+        self._put(report)
+        return report
+
+    def _entries(self, report: ProbeReport) -> Iterator[ScanEntry]:
+        left_out, silence = [self._staging_path], self._timeout_seconds
+        if not report.has_shell:
+            return scan_over_sftp(self._remote, self._root, leave_out=left_out, timeout_seconds=silence)
+        return scan_resource(
             self._remote,
             self._root,
-            leave_out=[self._staging_path],
+            leave_out=left_out,
             has_find_printf=report.has_find_printf,
-            timeout_seconds=self._timeout_seconds,
-        ):
+            timeout_seconds=silence,
+        )
+
+    def _put_entries(self, report: ProbeReport) -> None:
+        piece: list[ScanEntry] = []
+        begun = time.monotonic()
+        for entry in self._entries(report):
             piece.append(entry)
             if len(piece) >= PIECE_ENTRIES or time.monotonic() - begun > _PIECE_SECONDS:
                 if not self._put(piece):

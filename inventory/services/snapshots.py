@@ -28,7 +28,8 @@ from inventory.connect import open_remote
 from inventory.models import Entry, Host, Resource, ScanState, Snapshot, SnapshotFile
 from inventory.remote.base import RemoteError
 from inventory.remote.names import RemoteName
-from inventory.selectors import latest_scan
+from inventory.selectors import has_no_shell, latest_scan
+from inventory.services.errors import ShellAbsent
 from inventory.snapshot import REPOSITORIES_AT_MOST, SnapshotPart, collect
 
 _UNDER_WAY = (ScanState.QUEUED, ScanState.RUNNING)
@@ -44,9 +45,11 @@ class _Stopped(Exception):
 def snapshot_request(*, host: Host, actor: Actor) -> Snapshot:
     """Ask for a snapshot; the caller sends `tasks.take_snapshot`. One that is under way is returned.
 
-    Raises NotAllowed.
+    Raises NotAllowed, ShellAbsent.
     """
     require(actor.user, Act.SCAN)
+    if has_no_shell(host):
+        raise ShellAbsent(host.name)
     try:
         with transaction.atomic():
             row = Snapshot.objects.create(host=host, requested_by=actor.user)
