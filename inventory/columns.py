@@ -5,7 +5,7 @@ into a file beside the data (DATA_DIR/columns, one file a listing, named by the 
 Several processes share it, a search reads it at the speed of memory, and it is the same on every database. The rows
 are the truth: a file that is not there is made again from them, which takes some seconds for a million.
 
-An entry is meant by its number in the order of names (0, 1, 2 …); that is its row's position but where rows are missing.
+An entry is meant by its number in the order of names (0, 1, 2 …): its row's position, but where rows are missing.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from django.utils.translation import gettext_lazy
 
 from inventory.manifests.formats import READABLE
 from inventory.manifests.sizes import format_size, parse_size
+from inventory.matching import Search
 from inventory.models import Entry, Host, Resource, ResourceKind, SizeBasis, Tier
 from inventory.remote.names import RemoteName, unescape
-from inventory.searching import Search
 from inventory.selectors import key_file_names
 
 _PLAIN = {"autocapitalize": "none", "autocomplete": "off", "spellcheck": "false"}

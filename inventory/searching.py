@@ -1,51 +1,38 @@
-"""Searching entries by name, kind and size: below one folder of a listing, or in the listings of all resources.
+"""Searching entries by name, kind, size, tier and state: below one folder of a listing, or in those of all resources.
 
-The database narrows by kind, size and the longest plain piece of a pattern; the pattern itself is decided here, on
-bytes. A search ends after a page of findings, or after some seconds; then it says where it goes on.
+The columns of a listing say which entries are wanted (`matching`); only those of the page are read from rows. A search
+ends after a page of findings, or after some seconds; then it says where it goes on.
 """
 
 from __future__ import annotations
 
-import fnmatch
-import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import merge
+from itertools import islice
 
-from django.db.models import F, QuerySet
+from django.db.models import F
 
 from inventory.browsing import folder_key
+from inventory.columns import Columns, columns_of
+from inventory.matching import Matching, OutOfTime, Pattern, Search, mask_of
 from inventory.models import Entry, Host, Resource, Scan, Tier
-from inventory.remote.names import unescape
+from inventory.owning import runs_of_tier
 from inventory.selectors import listing_of
+from inventory.states import states_of
+
+__all__ = ["Found", "Match", "Pattern", "Search", "search_below", "search_everywhere"]
 
 PAGE_FOUND = 100
 SEARCH_SECONDS = 3.0
-_WINDOW = 1000
-_SPECIAL = re.compile(r"[*?\[]")
-SORTS = {"": ("position",), "size": ("-size_bytes", "position"), "time": ("-mtime_ns", "position")}
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """What is looked for. An empty field asks nothing. Sizes in bytes, of files."""
-
-    name: str = ""
-    kind: str = ""
-    least_bytes: int | None = None
-    most_bytes: int | None = None
-    sort: str = ""
-    has_no_digest: bool = False
-
-    @property
-    def is_any(self) -> bool:
-        """True when it asks anything at all."""
-        return self != Search()
+_WITHOUT_DIGEST = 20_000  # entries that are asked for at once; of more, candidates are looked at one page after another
+_LOOKED_AT = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """One entry that was found. `folder` is the key of the folder that it lies in, `below` that folder as shown."""
+    """One entry that was found. `folder` is the key of the folder that it lies in."""
 
     entry: Entry
     scan: Scan
@@ -65,40 +52,25 @@ class Found:
     is_cut: bool = False  # it ended because of its time, not because the page was full
 
 
-class Pattern:
-    """A name's pattern: with `*`, `?` or `[…]` of the whole last part (of the whole name when it holds a slash); other
-    text is looked for anywhere in the last part. A backslash escapes as pages show names."""
-
-    def __init__(self, text: str) -> None:
-        self.piece = _longest_piece(text)
-        self._is_whole = "/" in text
-        if _SPECIAL.search(text):
-            translated = fnmatch.translate(_bytes_of(text).decode("latin-1"))
-            self._match = re.compile(translated.encode("latin-1"), re.DOTALL).match
-        else:
-            self._match = re.compile(re.escape(_bytes_of(text)), re.DOTALL).search
-
-    def is_in(self, name: bytes) -> bool:
-        """True when a name has the pattern."""
-        return self._match(name if self._is_whole else name.rpartition(b"/")[2]) is not None
-
-
-def search_below(scan: Scan, folder: Entry, wanted: Search, *, start: int = 0, limit: int = PAGE_FOUND) -> Found:
-    """Entries below a folder. `start` is where an earlier page said that it goes on."""
-    rows = _narrowed(scan, wanted).filter(position__gt=folder.position)
-    if folder.entries_below is not None:
-        rows = rows.filter(position__lte=folder.position + folder.entries_below)
-    elif folder.name.raw:  # a listing of an older kind: what lies below is told by names
-        rows = rows.filter(name__holds=folder.name.raw + b"/")
+def search_below(
+    scan: Scan, folder: Entry, wanted: Search, *, start: int | None = None, limit: int = PAGE_FOUND
+) -> Found:
+    """Entries below a folder. `start` is the position from which an earlier page said that it goes on."""
+    columns = columns_of(scan)
+    first = columns.number_at(folder.position)
+    end = first + columns.below[first] + 1 if first < columns.count else first
     found = Found()
-    _search(scan, rows, wanted, found, start, limit, time.monotonic() + SEARCH_SECONDS)
+    begin = None if start is None else columns.number_at(start)
+    numbers = _page(scan, columns, wanted, first + 1, end, begin, limit, time.monotonic() + SEARCH_SECONDS, found)
+    found.matches = _matches(scan, columns, numbers)
     return found
 
 
 def search_everywhere(
     wanted: Search, *, host: Host | None = None, tier: Tier | None = None, limit: int = PAGE_FOUND
 ) -> Found:
-    """Entries of the best listing of every resource, in the order of their tiers; the first page of them."""
+    """Entries of the best listing of every resource; the first page of them. In the order of names, resources come
+    in the order of their tiers; by size and time, all findings stand in one order."""
     resources = Resource.objects.select_related("host", "tier").order_by(
         F("tier__position").asc(nulls_last=True), "position", "name"
     )
@@ -107,70 +79,90 @@ def search_everywhere(
     if tier is not None:
         resources = resources.filter(tier=tier)
     found, until = Found(), time.monotonic() + SEARCH_SECONDS
+    pages: list[list[tuple[int, Scan, Columns, int]]] = []
+    left = limit
     for resource in resources:
         scan = listing_of(resource)
         if scan is None:
             continue
         scan.resource = resource
-        _search(scan, _narrowed(scan, wanted), wanted, found, 0, limit, until)
-        if found.next_start is not None:
-            break
+        columns = columns_of(scan)
+        first = 1 if columns.count and not columns.tail(0) else 0  # without the resource's own folder
+        numbers = _page(scan, columns, wanted, first, columns.count, None, left, until, found)
+        pages.append([(_rank(columns, wanted.sort, number), scan, columns, number) for number in numbers])
+        if not wanted.sort:
+            left -= len(numbers)
+            if found.next_start is not None:
+                break
+    ordered = merge(*pages, key=lambda one: one[0]) if wanted.sort else (one for page in pages for one in page)
+    chosen = list(islice(ordered, limit))
+    if sum(map(len, pages)) > len(chosen):
+        found.next_start = 0
+    rows: dict[int, dict[int, Match]] = {}
+    for scan, columns in {id(one[1]): (one[1], one[2]) for one in chosen}.values():
+        numbers = [one[3] for one in chosen if one[1] is scan]
+        rows[id(scan)] = dict(zip(numbers, _matches(scan, columns, numbers), strict=False))
+    found.matches = [match for one in chosen if (match := rows[id(one[1])].get(one[3])) is not None]
     return found
 
 
-def _narrowed(scan: Scan, wanted: Search) -> QuerySet[Entry]:
-    rows = scan.entries.order_by(*SORTS.get(wanted.sort, SORTS[""]))
-    if wanted.kind in Entry.Kind.values:
-        rows = rows.filter(kind=wanted.kind)
-    if wanted.least_bytes is not None:
-        rows = rows.filter(kind=Entry.Kind.FILE, size_bytes__gte=wanted.least_bytes)
-    if wanted.most_bytes is not None:
-        rows = rows.filter(kind=Entry.Kind.FILE, size_bytes__lte=wanted.most_bytes)
-    if wanted.has_no_digest:
-        rows = rows.filter(kind=Entry.Kind.FILE, sha256__isnull=True)
-    piece = Pattern(wanted.name).piece if wanted.name else b""
-    return rows.filter(name__holds=piece) if piece else rows
+def _rank(columns: Columns, sort: str, number: int) -> int:
+    """What a finding is sorted by among those of other listings."""
+    if sort == "size":
+        return -columns.weight(number)
+    return -columns.times[number] if sort == "time" else 0
 
 
-def _search(
-    scan: Scan, rows: QuerySet[Entry], wanted: Search, found: Found, start: int, limit: int, until: float
-) -> None:
-    """Add matches of one listing. In the order of names a start is a position, in others a number of rows."""
+def _page(
+    scan: Scan,
+    columns: Columns,
+    wanted: Search,
+    first: int,
+    end: int,
+    start: int | None,
+    limit: int,
+    until: float,
+    found: Found,
+) -> list[int]:
+    """The numbers of one page of one listing; `found` is told where it goes on."""
+    states = states_of(scan) if wanted.state else None
+    tiers = runs_of_tier(scan, columns, wanted.tier) if wanted.tier is not None else []
+    mask = mask_of(columns, wanted, states=states, tiers=tiers)
     pattern = Pattern(wanted.name) if wanted.name else None
-    for after, entry in _windows(rows, start, is_by_position=not wanted.sort):
-        if len(found.matches) >= limit or time.monotonic() > until:
-            found.next_start, found.is_cut = after, len(found.matches) < limit
-            return
-        if entry.name.raw and (pattern is None or pattern.is_in(entry.name.raw)):
-            found.matches.append(Match(entry, scan, folder_key(entry.name.raw.rpartition(b"/")[0])))
-
-
-def _windows(rows: QuerySet[Entry], start: int, *, is_by_position: bool) -> Iterator[tuple[int, Entry]]:
-    """Rows one by one, each with the start from which it would come first."""
-    while True:
-        window: Iterable[Entry]
-        if is_by_position:
-            window = list(rows.filter(position__gte=start)[:_WINDOW])
-        else:
-            window = list(rows[start : start + _WINDOW])
-        for number, entry in enumerate(window):
-            yield (entry.position if is_by_position else start + number), entry
-        if len(window) < _WINDOW:
-            return
-        start = window[-1].position + 1 if is_by_position else start + _WINDOW
-
-
-def _bytes_of(text: str) -> bytes:
-    """A pattern's bytes: escaped as pages show names, else literally."""
+    matching = Matching(columns, first, end, mask, pattern, until)
+    page: list[int] = []
     try:
-        return unescape(text)
-    except (ValueError, UnicodeEncodeError):
-        return text.encode("utf-8", "surrogateescape")
+        numbers = matching.in_order(wanted.sort, start)
+        if wanted.has_no_digest:
+            numbers = _without_digest(scan, columns, numbers)
+        for number in numbers:
+            if len(page) == limit:
+                found.next_start = columns.positions[number]
+                break
+            page.append(number)
+    except OutOfTime as stopped:
+        found.is_cut = True
+        found.next_start = None if stopped.number is None else columns.positions[stopped.number]
+    return page
 
 
-def _longest_piece(text: str) -> bytes:
-    """The longest run of a pattern that stands for itself; empty when there is none."""
-    if "[" in text:  # what stands in brackets is no run; between them it is not worth the care
-        text = text.partition("[")[0]
-    pieces = re.split(r"[*?]+", text)
-    return max((_bytes_of(piece) for piece in pieces), key=len, default=b"")
+def _without_digest(scan: Scan, columns: Columns, numbers: Iterator[int]) -> Iterator[int]:
+    """Those of some files whose digest nobody took; rows are asked, since digests come after the columns."""
+    bare = scan.entries.filter(kind=Entry.Kind.FILE, sha256__isnull=True)
+    few = set(bare.order_by("position").values_list("position", flat=True)[: _WITHOUT_DIGEST + 1])
+    if len(few) <= _WITHOUT_DIGEST:
+        yield from (number for number in numbers if columns.positions[number] in few)
+        return
+    size = PAGE_FOUND
+    while piece := list(islice(numbers, size)):
+        positions = [columns.positions[number] for number in piece]
+        held = set(bare.filter(position__in=positions).values_list("position", flat=True))
+        yield from (number for number, position in zip(piece, positions, strict=True) if position in held)
+        size = min(size * 2, _LOOKED_AT)
+
+
+def _matches(scan: Scan, columns: Columns, numbers: Sequence[int]) -> list[Match]:
+    """The rows of some entries, in their order."""
+    rows = {row.position: row for row in scan.entries.filter(position__in=[columns.positions[one] for one in numbers])}
+    entries = [row for number in numbers if (row := rows.get(columns.positions[number])) is not None]
+    return [Match(entry, scan, folder_key(entry.name.raw.rpartition(b"/")[0])) for entry in entries]

@@ -45,11 +45,12 @@ from inventory.services.hosts import host_problem_keep
 from inventory.services.known_digests import digests_fill
 from inventory.services.listing import Listing
 from inventory.services.sorting import EntrySorter
+from inventory.services.storing import entries_store
 
 STORE_ENTRIES = 2000  # rows a transaction: others wait a tenth of a second for the database, not longer
 TRIES = 3
-KEPT_SCANS = 2  # of each resource, with their entries
 LATER_SECONDS = (5, 15, 45, 135, 300)  # how long a scan waits for a host that is away, try by try; then it fails
+KEPT_SCANS = 2  # of each resource, with their entries
 _TRY_AGAIN_SECONDS = 2.0
 _TELL_SECONDS = 1.0
 _MESSAGE_SECONDS = 10.0  # a message that was sent has had time to be taken
@@ -109,8 +110,8 @@ def scans_sweep() -> list[int]:
     """The scans for which `scan_run` should be called by now: their message was lost, or their worker died."""
     now = timezone.now()
     waiting = Scan.objects.filter(state=ScanState.QUEUED, requested_at__lt=now - timedelta(seconds=_MESSAGE_SECONDS))
-    running = Scan.objects.filter(state=ScanState.RUNNING)
     waiting = waiting.filter(Q(not_before=None) | Q(not_before__lte=now))
+    running = Scan.objects.filter(state=ScanState.RUNNING)
     leftovers = Scan.objects.filter(Exists(Entry.objects.filter(scan=OuterRef("pk"))), state__in=_GIVEN_UP)
     wanted = [*waiting.values_list("pk", flat=True), *running.values_list("pk", flat=True)]
     wanted += leftovers.values_list("pk", flat=True)
@@ -155,12 +156,12 @@ def _run(scan: Scan, held: Held, progress: Progress) -> None:
         _entries_remove(scan, held)
     except (LeaseTaken, _Stopped):
         raise
-    except RemoteError as error:
     except TransientError as error:
         if scan.tries < len(LATER_SECONDS):
             _wait(scan, held, str(error))
         else:
             _fail(scan, held, str(error), is_of_host=True)
+    except RemoteError as error:
         _fail(scan, held, str(error), is_of_host=not isinstance(error, _OF_THE_PATH))
     except Exception:
         logger.exception("scan %s failed by a fault of the program", scan.pk)
@@ -184,8 +185,8 @@ def _begin(scan: Scan, held: Held) -> None:
             started_at=timezone.now(),
             entries_seen=0,
             problem="",
-        )
             not_before=None,
+        )
 
 
 def _collect(scan: Scan, held: Held, sorter: EntrySorter, progress: Progress) -> None:
@@ -224,11 +225,10 @@ def _collect_once(scan: Scan, held: Held, sorter: EntrySorter, progress: Progres
         listing.close()
     if listing.report is not None and listing.report is not known:
         Host.objects.filter(pk=host.pk).update(probe=listing.report.as_json(), probed_at=timezone.now())
-    _tell(scan, held, seen, progress)
     scan.listed_by = _listed_by(listing.report)
+    _tell(scan, held, seen, progress)
 
 
-def _tell(scan: Scan, held: Held, seen: int, progress: Progress) -> None:
 def _listed_by(report: ProbeReport | None) -> str:
     if report is None:
         return ""
@@ -237,6 +237,7 @@ def _listed_by(report: ProbeReport | None) -> str:
     return ListedBy.FIND if report.has_find_printf else ListedBy.STAT
 
 
+def _tell(scan: Scan, held: Held, seen: int, progress: Progress) -> None:
     """Keep the lease and the progress. Raises LeaseTaken, _NotWanted, _Stopped."""
     is_stopped = lease_beat(held)
     if not Scan.objects.filter(pk=scan.pk, state=ScanState.RUNNING).update(entries_seen=seen):
@@ -250,12 +251,12 @@ def _store(scan: Scan, held: Held, sorter: EntrySorter) -> None:
     """Write the sorted entries in batches; each only while the lease is ours, nobody asks for a stop, and the scan is
     wanted. Raises LeaseTaken, _NotWanted, _Stopped."""
     is_stopped, beaten = False, time.monotonic()
-    for batch in _batches(sorter.rows(scan_id=scan.pk)):
+    for batch in _batches(sorter.values()):
         with transaction.atomic():
             _hold_wanted(scan, held)
             if is_stopped:
                 raise _Stopped
-            Entry.objects.bulk_create(batch)
+            entries_store(scan, batch)
         if time.monotonic() - beaten >= _TELL_SECONDS:
             is_stopped, beaten = lease_beat(held), time.monotonic()
 
@@ -267,7 +268,7 @@ def _hold_wanted(scan: Scan, held: Held) -> None:
         raise _NotWanted
 
 
-def _batches(rows: Iterator[Entry]) -> Iterator[list[Entry]]:
+def _batches(rows: Iterator[tuple[object, ...]]) -> Iterator[list[tuple[object, ...]]]:
     while batch := list(islice(rows, STORE_ENTRIES)):
         yield batch
 
@@ -294,8 +295,8 @@ def _finish(scan: Scan, held: Held, sorter: EntrySorter, drift: dict[str, Any]) 
             actor=SYSTEM,
             detail={**totals, **{name: count for name, count in drift.items() if name != "former"}},
             finished_at=timezone.now(),
-            **totals,
             listed_by=scan.listed_by,
+            **totals,
             **drift,
         )
 
@@ -307,7 +308,6 @@ def _prune(scan: Scan, held: Held) -> None:
         _entries_remove(old, held)
 
 
-def _fail(scan: Scan, held: Held, problem: str, *, is_of_host: bool) -> None:
 def _wait(scan: Scan, held: Held, problem: str) -> None:
     """The host is away: the scan begins again later. Nothing of a cut listing is kept, since it may have changed."""
     later = timezone.now() + timedelta(seconds=LATER_SECONDS[scan.tries])
@@ -329,6 +329,7 @@ def _wait(scan: Scan, held: Held, problem: str) -> None:
     _entries_remove(scan, held)
 
 
+def _fail(scan: Scan, held: Held, problem: str, *, is_of_host: bool) -> None:
     try:
         with transaction.atomic():
             lease_hold(held)

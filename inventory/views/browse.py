@@ -14,8 +14,8 @@ from calculet.people.roles import Act, require
 from inventory import browsing, pictures, searching
 from inventory.forms import SearchForm
 from inventory.manifests.formats import WRITABLE
+from inventory.matching import Search
 from inventory.models import Scan
-from inventory.searching import Search
 
 
 @require_safe
@@ -32,7 +32,7 @@ def entries(request: PersonRequest, pk: int) -> HttpResponse:
     wanted = form.wanted() if form.is_valid() else Search()
     context: dict[str, Any] = {"scan": scan, "resource": scan.resource, "key": key, "formats": WRITABLE, "form": form}
     if entry is not None and wanted.is_any:
-        context["found"] = searching.search_below(scan, entry, wanted, start=start or 0)
+        context["found"] = searching.search_below(scan, entry, wanted, start=start)
         context["start"] = start
         context["query"] = urlencode({"in": key, **form.asked()})
         context["crumbs"] = browsing.crumbs_of(entry)

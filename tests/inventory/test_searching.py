@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calculet.people.models import Person
-from inventory import browsing, pictures, searching
+from inventory import browsing, matching, pictures, searching
 from inventory.models import Entry, Host, Resource, Scan, Tier
 from inventory.remote.names import RemoteName, escape
 from inventory.scan import ScanEntry
@@ -95,7 +95,7 @@ def test_what_lies_below_each_folder_is_measured(forest: tuple[Scan, dict[bytes,
 )
 def test_a_pattern_finds_what_a_plain_reckoning_finds(forest: tuple[Scan, dict[bytes, int]], pattern: str) -> None:
     scan, _files = forest
-    raw = searching._bytes_of(pattern).decode("latin-1")
+    raw = matching._bytes_of(pattern).decode("latin-1")
     expected = set()
     for name in (entry.name.raw for entry in scan.entries.all() if entry.name.raw):
         part = (name if "/" in pattern else name.rpartition(b"/")[2]).decode("latin-1")
@@ -109,7 +109,8 @@ def test_pages_of_a_search_add_up_in_every_order(forest: tuple[Scan, dict[bytes,
     for sort in ("", "size", "time"):
         wanted = Search(name="a", kind="file", sort=sort)
         whole = found_names(search_below(scan, root(scan), wanted, limit=10_000))
-        pieces, start = [], 0
+        pieces: list[bytes] = []
+        start = None
         for _page in range(len(whole) + 1):
             found = search_below(scan, root(scan), wanted, start=start, limit=7)
             pieces += found_names(found)
