@@ -169,6 +169,7 @@ AXES_VERBOSE = False
 
 # ---- transfers ----------------------------------------------------------------------------------------------------
 # When an attempt that gets no data is given up; a host's own setting comes first.
+APPROVALS_NEEDED = read_count("CALCULET_APPROVALS", 1)  # people who approve a revision before it is in force
 NO_DATA_TIMEOUT_SECONDS = read_count("CALCULET_NO_DATA_TIMEOUT_SECONDS", environment.NO_DATA_TIMEOUT_SECONDS)
 LANES_AT_MOST = read_count("CALCULET_LANES_AT_MOST", environment.LANES_AT_MOST)  # steering and trials stay below
 

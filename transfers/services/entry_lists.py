@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import zstandard
 from django.core.exceptions import ValidationError
@@ -215,6 +215,16 @@ def _overlaps(item: Item, members: Sequence[Member]) -> Iterator[str]:
 def _spread(files: Sequence[Member]) -> Sequence[Member]:
     """Some names from the whole of the list, not only from its beginning."""
     return files[:: max(1, -(-len(files) // SAMPLE_NAMES))]
+
+
+def preview_without(preview: Preview, satisfied: Sequence[Member]) -> Preview:
+    """The preview of a pack that leaves these files to others."""
+    return replace(
+        preview,
+        file_count=preview.file_count - len(satisfied),
+        entry_count=preview.entry_count - len(satisfied),
+        total_bytes=preview.total_bytes - sum(member.size_bytes for member in satisfied),
+    )
 
 
 def entry_list_store(members: Sequence[Member]) -> EntryList:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_slug
 from django.db import transaction
@@ -14,15 +15,26 @@ from django.utils.translation import gettext as _
 
 from calculet.audit import services as audit
 from calculet.audit.chain import canonical_json
-from calculet.lifecycle import Actor, advance
+from calculet.lifecycle import Actor, StateConflict, advance
 from calculet.people.models import Person
 from calculet.people.roles import Act, require
 from inventory.models import Host, Resource
+from inventory.remote.names import RemoteName, escape
+from transfers.engine.slices import Stretch
 from transfers.engine.types import CHUNK_BYTES
 from transfers.models import Approval, Decision, Item, Mode, Pack, Plan, Revision, RevisionState
 from transfers.rules import RuleError, Rules
 from transfers.services.builds import builds_create
-from transfers.services.entry_lists import Preview, entry_list_store, item_evaluate
+from transfers.services.carrying import (
+    LEAVING_MODES,
+    CarrierIndex,
+    carried_forget,
+    items_in_order,
+    need_carriers,
+    need_content,
+)
+from transfers.services.entry_lists import Preview, entry_list_store, item_evaluate, preview_without
+from transfers.services.needs import needs_follow
 
 LARGEST_CHUNK_BYTES = 1024 * 2**20
 
@@ -67,8 +79,13 @@ def item_set(
     actor: Actor,
     chunk_bytes: int = CHUNK_BYTES,
     aim: str = "",
+    leaves_out_carried: bool = False,
+    stretch: Stretch | None = None,
 ) -> Item:
     """Put a pack into a draft, or change what it carries there. Its list is made anew by the next preview.
+
+    `leaves_out_carried`: what packs before it carry with the same digest is left to them. `stretch`: the names that it
+    is bound to; None leaves them as they are.
 
     Raises NotAllowed, ValidationError (a sentence for each thing that is wrong).
     """
@@ -90,15 +107,21 @@ def item_set(
             "include_rules": include,
             "exclude_rules": exclude,
             "chunk_bytes": chunk_bytes,
+            "leaves_out_carried": leaves_out_carried and mode in LEAVING_MODES,
             "entry_list": None,
+            "satisfied_list": None,
+            "carriers": [],
             "excluded_count": 0,
             "excluded_bytes": 0,
             "warnings": [],
         }
+        if stretch is not None:
+            values |= {"first_name": RemoteName(stretch.first), "end_name": RemoteName(stretch.end)}
         item, _is_new = Item.objects.update_or_create(
             revision=revision, pack=pack, defaults=values, create_defaults={**values, "position": pack.position}
         )
         item.resources.set(resources)
+        carried_forget(revision, pack_name)
         detail = {"mode": mode, "include": include, "exclude": exclude, "resources": [one.name for one in resources]}
         audit.record(act="plan.item", actor=actor, subject=item, host=plan.host, detail=detail)
     return item
@@ -162,23 +185,42 @@ def item_remove(*, item: Item, actor: Actor) -> None:
         detail = {"pack": item.pack.name}
         revision, host = item.revision, item.revision.plan.host
         item.delete()
+        carried_forget(revision, detail["pack"])
         audit.record(act="plan.item_remove", actor=actor, subject=revision, host=host, detail=detail)
 
 
-def item_preview(*, item: Item, actor: Actor) -> Preview:
-    """Evaluate an item's rules on the scan and keep the explicit list with it. Raises NotAllowed, ValidationError."""
+def item_preview(*, item: Item, actor: Actor, index: CarrierIndex | None = None) -> Preview:
+    """Evaluate an item's rules on the scan and keep the explicit list with it. Raises NotAllowed, ValidationError.
+
+    `index` is what the items before it carry; it is made here when it is not given.
+    """
     require(actor.user, Act.PLAN_EDIT)
     evaluated = _content(item)
     members, preview = item_evaluate(item)
+    known = index or CarrierIndex.before(item)
+    shared = known.share(item, members)
+    told = known.told(item, shared)
+    satisfied = shared.satisfied if item.leaves_out_carried else []
+    if satisfied:
+        need_content(item, shared.kept)
+        members, preview = shared.kept, preview_without(preview, satisfied)
     with transaction.atomic():
         _need_draft(item.revision)
         if evaluated != _content(Item.objects.filter(pk=item.pk).first()):
             raise ValidationError(_changed_meanwhile(item.pack))
+        if satisfied:
+            need_carriers(item, told)
         item.entry_list = entry_list_store(members)
+        item.satisfied_list = entry_list_store(satisfied) if satisfied else None
+        item.carriers = told
         item.excluded_count, item.excluded_bytes = preview.excluded_count, preview.excluded_bytes
         item.warnings = list(preview.warnings)
-        item.save(update_fields=["entry_list", "excluded_count", "excluded_bytes", "warnings"])
+        kept = ("entry_list", "satisfied_list", "carriers", "excluded_count", "excluded_bytes", "warnings")
+        item.save(update_fields=kept)
+        carried_forget(item.revision, item.pack.name, list_digest=item.entry_list.digest)
         detail = {"list": item.entry_list.digest, "entries": preview.entry_count, "bytes": preview.total_bytes}
+        if item.satisfied_list is not None:
+            detail["satisfied"] = item.satisfied_list.digest
         audit.record(act="plan.preview", actor=actor, subject=item, host=item.revision.plan.host, detail=detail)
     return preview
 
@@ -188,7 +230,7 @@ def _content(item: Item | None) -> tuple[object, ...]:
     if item is None:
         return ()
     resources = sorted(item.resources.values_list("pk", flat=True))
-    return item.mode, item.include_rules, item.exclude_rules, resources
+    return item.mode, item.include_rules, item.exclude_rules, item.leaves_out_carried, item.stretch, resources
 
 
 def _changed_meanwhile(pack: Pack) -> str:
@@ -199,7 +241,8 @@ def _changed_meanwhile(pack: Pack) -> str:
 
 
 def revision_digest(revision: Revision) -> str:
-    """SHA-256 of what an approval is of: each pack's mode, cut, resources, rules and explicit list.
+    """SHA-256 of what an approval is of: each pack's mode, cut, resources, rules, explicit list, and the list of what
+    it leaves to other packs.
 
     Execution order, pause and hold are operators' acts and are left out.
     """
@@ -211,9 +254,11 @@ def revision_digest(revision: Revision) -> str:
             "resources": sorted(item.resources.values_list("name", flat=True)),
             "include": item.include_rules,
             "exclude": item.exclude_rules,
+            "names": [escape(item.stretch.first), escape(item.stretch.end)],
             "list": item.entry_list.digest if item.entry_list else "",
+            "satisfied": item.satisfied_list.digest if item.satisfied_list else "",
         }
-        for item in revision.items.select_related("pack", "entry_list").order_by("pack__name")
+        for item in revision.items.select_related("pack", "entry_list", "satisfied_list").order_by("pack__name")
     ]
     host = revision.plan.host.name
     return hashlib.sha256(canonical_json({"host": host, "items": content}).encode("ascii")).hexdigest()
@@ -225,11 +270,13 @@ def revision_propose(*, revision: Revision, actor: Actor, note: str = "") -> Rev
     Raises NotAllowed, ValidationError, StateConflict.
     """
     require(actor.user, Act.PLAN_EDIT)
-    items = list(revision.items.select_related("pack"))
+    items = items_in_order(revision)
     if not items:
         raise ValidationError(_("The draft holds no pack. Add at least one, then propose it."))
+    index = CarrierIndex()
     for item in items:
-        item_preview(item=item, actor=actor)
+        item_preview(item=item, actor=actor, index=index)
+        index.add(item)
     with transaction.atomic():
         _need_draft(revision)
         unlisted = revision.items.filter(entry_list=None).select_related("pack").first()
@@ -251,13 +298,20 @@ def revision_propose(*, revision: Revision, actor: Actor, note: str = "") -> Rev
 
 
 def revision_approve(*, revision: Revision, digest: str, actor: Actor, note: str = "") -> Revision:
-    """Approve a proposed revision's digest; builds are made for what is new in it.
+    """Approve a proposed revision's digest. With the last approval that is needed it comes into force: builds are made
+    for what is new in it. Until then what was in force goes on.
 
     Raises NotAllowed, ValidationError (the author, another digest), StateConflict.
     """
     require(actor.user, Act.PLAN_APPROVE)
     with transaction.atomic():
         _decide(revision, Decision.APPROVE, digest, actor, note)
+        detail = {"digest": digest, "note": note}
+        given = approvals_given(revision)
+        if given < settings.APPROVALS_NEEDED:
+            detail |= {"approvals": given, "needed": settings.APPROVALS_NEEDED}
+            audit.record(act="plan.approve_in_part", actor=actor, subject=revision, detail=detail)
+            return revision
         others = revision.plan.revisions.exclude(pk=revision.pk)
         former = others.filter(state=RevisionState.APPROVED).first()
         if former is not None:
@@ -267,13 +321,20 @@ def revision_approve(*, revision: Revision, digest: str, actor: Actor, note: str
             RevisionState.APPROVED,
             act="plan.approve",
             actor=actor,
-            detail={"digest": digest, "note": note},
+            detail=detail,
             decided_at=timezone.now(),
         )
         Resource.objects.filter(host=revision.plan.host).update(planned=False)
         Resource.objects.filter(items__revision=revision).update(planned=True)
+        needs_follow(revision=revision, former=former, actor=actor)
         builds_create(revision=revision, actor=actor)
     return revision
+
+
+def approvals_given(revision: Revision) -> int:
+    """How many active people approved what is proposed now."""
+    rows = revision.approvals.filter(decision=Decision.APPROVE, digest=revision.digest, person__is_active=True)
+    return rows.count()
 
 
 def revision_decline(*, revision: Revision, digest: str, actor: Actor, note: str = "") -> Revision:
@@ -293,8 +354,12 @@ def revision_decline(*, revision: Revision, digest: str, actor: Actor, note: str
 
 
 def _decide(revision: Revision, decision: Decision, digest: str, actor: Actor, note: str) -> None:
-    """Keep one person's decision on one digest. Raises ValidationError."""
+    """Keep one person's decision on one digest. Raises ValidationError, StateConflict."""
     person = _author(actor)
+    state = Revision.objects.select_for_update().get(pk=revision.pk).state
+    if state != RevisionState.PROPOSED:
+        wanted = RevisionState.APPROVED if decision == Decision.APPROVE else RevisionState.DECLINED
+        raise StateConflict(str(revision), RevisionState.PROPOSED.value, wanted.value, state)
     if decision == Decision.APPROVE and person.pk == revision.author_id:
         raise ValidationError(
             _("You proposed this revision yourself, so somebody else has to approve it. Nothing was changed.")
