@@ -11,11 +11,12 @@ import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from importlib.metadata import version
 
 from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 
 from calculet.leases.services import Held, LeaseTaken, lease_beat, lease_hold
@@ -24,9 +25,10 @@ from inventory.models import Host
 from inventory.remote.names import escape
 from transfers.engine.source import SourceChanged
 from transfers.engine.types import BuildSpec, Directions, Finding, LeaseLost, Outcome, Sample
-from transfers.models import Build, BuildState, Check, Chunk, GoodputSample, LinkStatus
+from transfers.models import Build, BuildState, Check, Chunk, GoodputMinute, GoodputSample, LinkStatus
 from transfers.selectors.specs import build_key, build_spec
 from transfers.selectors.work import builds_to_fetch, is_more_expected
+from transfers.steering import LinkDriver
 
 IDLE_LINK_SECONDS = 30.0  # lanes stay connected so long while packs are still being made
 SAMPLES_KEPT = timedelta(days=7)
@@ -75,9 +77,11 @@ class RowLedger:
 
     def __init__(self, host: Host, held: Held) -> None:
         self._host, self._held = host, held
+        self._channel = host.channels.order_by("position").first()  # the one that `open_remote` takes
         self._builds: dict[str, Build] = {}
         self._specs: dict[str, BuildSpec] = {}
         self._idle_since = timezone.now()
+        self._driver = LinkDriver(host)
 
     def directions(self) -> Directions:
         """What to fetch now, in execution order; a build that is fetched for the first time becomes *fetching*."""
@@ -86,13 +90,16 @@ class RowLedger:
         except LeaseTaken as error:
             raise LeaseLost from error
         host = Host.objects.get(pk=self._host.pk)
+        lanes, allowed = self._driver.direct(), self._driver.allowance.bytes_per_second
+        if allowed == 0:
+            return Directions(builds=(), lanes=0, stop=stop)  # the link ends; a tick begins it when the hours are over
         specs = [self._spec(build) for build in builds_to_fetch(host) if self._is_fetching(build)]
         now = timezone.now()
         if specs:
             self._idle_since = now
         is_patient = now - self._idle_since < timedelta(seconds=IDLE_LINK_SECONDS)
         more = is_patient and is_more_expected(host)
-        return Directions(builds=tuple(specs), lanes=host.lanes, stop=stop, more_expected=more)
+        return Directions(tuple(specs), lanes, stop=stop, more_expected=more, bytes_per_second=allowed)
 
     def _is_fetching(self, build: Build) -> bool:
         if build.state == BuildState.PACKED:
@@ -165,8 +172,10 @@ class RowLedger:
                     "lanes": [asdict(reading) for reading in sample.lanes],
                     "refusals": sample.refusals,
                     "redials": sample.redials,
+                    "allowed_bytes_per_second": self._driver.allowance.bytes_per_second,
                 },
             )
+            self._driver.note(sample)
             if sample.new_bytes or sample.wire_bytes:
                 GoodputSample.objects.create(
                     host=self._host,
@@ -176,9 +185,29 @@ class RowLedger:
                     wire_bytes=sample.wire_bytes,
                     lanes=len(sample.lanes),
                 )
+                self._add_to_minute(now, sample)
             for key, here in received_bytes.items():
                 if key in self._builds:
                     Build.objects.filter(pk=self._builds[key].pk, state=BuildState.FETCHING).update(received_bytes=here)
+
+    def _add_to_minute(self, at: datetime, sample: Sample) -> None:
+        """Sum samples by the minute, channel and number of lanes: forecasts are drawn from these."""
+        minute = GoodputMinute.objects.filter(
+            host=self._host,
+            at=at.replace(second=0, microsecond=0),
+            channel=self._channel,
+            lanes=len(sample.lanes),
+        )
+        added = minute.update(seconds=F("seconds") + sample.seconds, new_bytes=F("new_bytes") + sample.new_bytes)
+        if not added:
+            GoodputMinute.objects.create(
+                host=self._host,
+                at=at.replace(second=0, microsecond=0),
+                channel=self._channel,
+                lanes=len(sample.lanes),
+                seconds=sample.seconds,
+                new_bytes=sample.new_bytes,
+            )
 
     def record_problem(self, key: str | None, error: Exception, *, will_retry: bool) -> None:
         """Say what went wrong where people look for it; what can't mend itself stops the build."""

@@ -50,6 +50,7 @@ class Act(StrEnum):
     PAUSE = "pause"
     PACK = "pack"
     FETCH = "fetch"
+    LINK_STEER = "link.steer"
     DEVIATION_ACCEPT = "deviation.accept"
     UNPACK = "unpack"
     REPORT_MAKE = "report.make"
@@ -78,6 +79,7 @@ ACTS: Mapping[Act, frozenset[Role]] = MappingProxyType(
         Act.PAUSE: frozenset({Role.OPERATOR}),
         Act.PACK: frozenset({Role.OPERATOR}),
         Act.FETCH: frozenset({Role.OPERATOR}),
+        Act.LINK_STEER: frozenset({Role.OPERATOR}),
         Act.DEVIATION_ACCEPT: frozenset({Role.APPROVER}),
         Act.UNPACK: frozenset({Role.OPERATOR}),
         Act.REPORT_MAKE: frozenset({Role.OPERATOR, Role.APPROVER, Role.AUDITOR}),

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from inventory.models import Host
 from transfers.models import Build, BuildState, RevisionState, Unpack, UnpackState
+from transfers.selectors.allowance import is_quiet
 
 LINK_PAUSE_SECONDS = 15  # after a link that ended with a problem; a person who mends it may clear it at once
 LONGEST_PAUSE = timedelta(minutes=10)  # nothing waits longer; a time beyond was set before a clock was set back
@@ -62,12 +63,13 @@ def builds_to_fetch(host: Host) -> QuerySet[Build]:
 
 
 def hosts_to_link() -> list[Host]:
-    """Hosts whose link has something to bring. One that ended with a problem is given a pause first."""
+    """Hosts whose link has something to bring and may. One that ended with a problem is given a pause first."""
     fetchable = builds_in_force().filter(_is_free(), state__in=[BuildState.PACKED, BuildState.FETCHING])
     hosts = Host.objects.filter(pk__in=fetchable.values("pack__plan__host"))
     now = timezone.now()
     just_ended = (now - timedelta(seconds=LINK_PAUSE_SECONDS), now + LONGEST_PAUSE)
-    return list(hosts.exclude(~Q(problem=""), link_status__at__range=just_ended))
+    ready = hosts.exclude(~Q(problem=""), link_status__at__range=just_ended)
+    return [host for host in ready if not is_quiet(host, at=now)]
 
 
 def is_more_expected(host: Host) -> bool:
