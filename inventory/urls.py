@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from inventory.views import board, browse, hosts, lists, overlaps, proposals, resources, snapshots, tiers
+from inventory.views import (
+    board,
+    browse,
+    hosts,
+    insides,
+    lists,
+    overlaps,
+    policies,
+    proposals,
+    resources,
+    snapshots,
+    tiers,
+)
 
 app_name = "inventory"
 
@@ -18,7 +30,11 @@ urlpatterns: list[URLPattern] = [
     path(f"{_RESOURCE}change/", resources.resource_change, name="resource-change"),
     path(f"{_RESOURCE}scan/", resources.resource_scan, name="resource-scan"),
     path(f"{_RESOURCE}digests/", resources.resource_digests, name="resource-digests"),
+    path(f"{_RESOURCE}digest-policy/", policies.resource_policy, name="resource-policy"),
     path("digests/<int:pk>/cancel/", resources.digests_cancel, name="digests-cancel"),
+    path(f"{_RESOURCE}inside/", insides.resource_inside, name="resource-inside"),
+    path("inside/<int:pk>/", insides.inside_archive, name="inside"),
+    path("inside/runs/<int:pk>/cancel/", insides.inside_cancel, name="inside-cancel"),
     path("scans/<int:pk>/", browse.entries, name="entries"),
     path("scans/<int:pk>/changes/", resources.scan_changes, name="scan-changes"),
     path("scans/<int:pk>/cancel/", resources.scan_cancel, name="scan-cancel"),
@@ -39,6 +55,7 @@ urlpatterns: list[URLPattern] = [
     path("hosts/add/new/", hosts.host_add, name="host-add"),  # two parts, so that a host may be called “add”
     path(_HOST, hosts.host, name="host"),
     path(f"{_HOST}change/", hosts.host_change, name="host-change"),
+    path(f"{_HOST}digest-policy/", policies.host_policy, name="host-policy"),
     path(f"{_HOST}look/", hosts.host_look, name="host-look"),
     path(f"{_HOST}pin/", hosts.host_pin, name="host-pin"),
     path(f"{_HOST}probe/", hosts.host_probe, name="host-probe"),

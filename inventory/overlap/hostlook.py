@@ -150,7 +150,7 @@ d=%(folder)b
 EACH=$d/each
 export EACH OUT
 tell() { echo "$1" >"$d/job/progress.new" && mv -f "$d/job/progress.new" "$d/job/progress"; }
-say() { printf 'e %%s - %%s %%s\\n%%s%%s' "$3" "${#1}" "${#2}" "$1" "$2" >>"$OUT"; }
+say() { printf 'e 0 - %%s %%s\\n%%s%%s' "${#1}" "${#2}" "$1" "$2" >>"$OUT"; }
 identity() { TZ=UTC QUOTING_STYLE=literal stat -c %(stat)b "$1" 2>/dev/null; }
 unpack() {
   case $(head -c 6 "$1" | od -An -tx1 | tr -d ' \\n') in

@@ -35,7 +35,7 @@ from inventory.remote.names import RemoteName
 from inventory.remote.staging import ensure_staging
 from inventory.selectors import latest_scan
 from inventory.services.errors import ScanAbsent
-from inventory.services.insides import inside_keep
+from inventory.services.insides import Looked, inside_keep
 
 TURN_SECONDS = 20.0
 TRIES = 5  # jobs that were lost without a finding
@@ -128,7 +128,7 @@ def _turn(run: InsideRun, held: Held, turn_seconds: float) -> None:
     except TransientError as error:
         # The job goes on without us; the next turn finds it. The sentence is shown until then.
         InsideRun.objects.filter(pk=run.pk).update(problem=str(error))
-    except (RemoteError, FindingsDamaged) as error:
+    except RemoteError as error:
         _fail(run, held, str(error))
 
 
@@ -194,7 +194,13 @@ def _read(run: InsideRun, held: Held, remote: Remote, job: InsideJob, done: int)
         full = job.root if name == b"." else job.root.join(name)
         beats = _Beats(held)
         findings = (piece for piece in hostlook.findings(remote, job, number) if beats() is None)
-        looked = inside_keep(run.host, full, read_records(findings), is_layout=is_layout, hold=lambda: _hold(run, held))
+        try:
+            looked = inside_keep(
+                run.host, full, read_records(findings), is_layout=is_layout, hold=lambda: _hold(run, held)
+            )
+        except FindingsDamaged as damaged:  # of this one: whatever it holds must not keep the others from being read
+            logger.warning("%s of %s: %s", full, run, damaged)
+            looked = Looked(None, "damaged")
         faulty = run.archives_faulty + bool(looked.fault)
         _keep(run, held, archives_done=number + 1, archives_faulty=faulty, tries=0, problem="")
     if lease_beat(held):

@@ -15,12 +15,13 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from calculet.http import ActDoneAlready, PersonRequest, page_or_part
 from calculet.people.roles import Act, require
-from inventory import browsing, selectors
+from inventory import browsing, insides, selectors
 from inventory.forms import ResourceForm
 from inventory.models import DigestRun, Host, Resource, Scan, ScanChange
 from inventory.services import digest_runs, resources, scans
 from inventory.tasks import run_digests, run_scan, send_soon
 from inventory.views.acts import REFUSALS, act_and_return, act_once, refusal_show
+from inventory.views.policies import policy_context
 
 FIRST_ENTRIES = 20
 CHANGES_A_PAGE = 200
@@ -41,7 +42,10 @@ def resource(request: PersonRequest, pk: int) -> HttpResponse:
         "latest": latest,
         "folder": browsing.folder_page(latest, root, limit=FIRST_ENTRIES) if latest and root else None,
         "digests": selectors.digests_of(row, latest),
+        "insides": insides.insides_shown(row),
         "lists": selectors.lists_of(row),
+        "has_no_shell": selectors.has_no_shell(row.host),
+        **policy_context(row),
         "may_scan": request.user.may(Act.SCAN),
         "may_edit": request.user.may(Act.RESOURCE_EDIT),
     }
