@@ -26,6 +26,7 @@ from transfers.models import (
     Check,
     Chunk,
     EntryList,
+    GoodputMinute,
     GoodputSample,
     Item,
     Landing,
@@ -231,6 +232,7 @@ class PlannedHost:
             )
             for ago in range(seconds)
         )
+        self.minutes([bytes_per_second] * (seconds // 60), lanes=lanes, channel=self.host.channels.first())
         rows = [
             {
                 "number": number,
@@ -243,6 +245,21 @@ class PlannedHost:
             for number in range(1, lanes + 1)
         ]
         LinkStatus.objects.create(host=self.host, at=now, bytes_per_second=bytes_per_second, lanes=rows)
+
+    def minutes(self, rates: Sequence[int], *, lanes: int = 4, channel: Channel | None = None, ended: int = 0) -> None:
+        """Whole minutes of these rates, the last one over since so many minutes."""
+        now = timezone.now().replace(second=0, microsecond=0) - timedelta(minutes=ended)
+        GoodputMinute.objects.bulk_create(
+            GoodputMinute(
+                host=self.host,
+                channel=channel,
+                at=now - timedelta(minutes=len(rates) - at),
+                lanes=lanes,
+                seconds=60.0,
+                new_bytes=rate * 60,
+            )
+            for at, rate in enumerate(rates)
+        )
 
     def report(self, pack: Pack, files: dict[str, bytes] | None = None) -> Report:
         """A report of the pack's newest build, with its folder on the disk."""

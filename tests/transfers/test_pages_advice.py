@@ -125,7 +125,7 @@ def test_the_value_curve_has_a_table_that_says_the_same(signed_in: SignedIn, bob
 
 
 def test_without_a_rate_there_is_advice_but_no_curve(signed_in: SignedIn, alice: Person, lab: PlannedHost) -> None:
-    lab.host.goodput_samples.all().delete()
+    lab.host.goodput_minutes.all().delete()
     page = words(signed_in(alice).get(ADDRESS))
     assert "the advice goes by bytes alone" in page and advised(page) == ["needed", "large", "middle"]
     assert "curve-title" not in page

@@ -17,8 +17,9 @@ from django.utils import timezone
 from calculet.audit.models import Event
 from calculet.http import ACT_KEY_FIELD, new_act_key
 from calculet.people.models import Person
+from inventory.models import Channel
 from tests.transfers.factories import MEBIBYTE, PlannedHost
-from transfers.models import Build, BuildState, GoodputSample, Pack, Plan
+from transfers.models import EVERYTHING, BandwidthLimit, Build, BuildState, GoodputMinute, LaneSetting, Pack, Plan
 from transfers.selectors.board import board_of
 from transfers.selectors.forecast import forecast_board
 from transfers.selectors.paces import paces_of
@@ -163,14 +164,9 @@ def test_the_link_is_slow_where_a_packed_build_waited_for_it(lab: PlannedHost) -
     pack = lab.add("sdk", BuildState.FETCHING)
     now = timezone.now()
     for ago in (9, 1):
-        GoodputSample.objects.create(
-            host=lab.host,
-            at=now - timedelta(minutes=ago),
-            seconds=60.0,
-            new_bytes=6_000_000,
-            wire_bytes=6_000_000,
-            lanes=8,
-        )
+        at = now.replace(second=0, microsecond=0) - timedelta(minutes=ago)
+        channel = lab.host.channels.get()
+        GoodputMinute.objects.create(host=lab.host, channel=channel, at=at, seconds=60.0, new_bytes=6_000_000, lanes=8)
     Build.objects.filter(pack=pack).update(packed_at=now - timedelta(minutes=20))
     stalled = paces_of(lab.plan).goodput
     Pack.objects.update(is_paused=True)
@@ -191,3 +187,46 @@ def test_an_order_of_more_packs_than_a_common_form_has_fields_is_taken(
     assert list(lab.plan.packs.order_by("position").values_list("pk", flat=True)) == order
     times = signed_in(alice).post(reverse("transfers:times", args=["lab"]), {"order": ",".join(map(str, order))})
     assert times.status_code == 200
+
+
+def test_times_go_by_the_channel_and_the_lanes_that_are_set(signed_in: SignedIn, bob: Person, lab: PlannedHost) -> None:
+    first = lab.host.channels.get()
+    other = Channel.objects.create(host=lab.host, address="192.0.2.8", username="guest", position=5)
+    lab.add("sdk", BuildState.PACKED)
+    lab.minutes([400_000] * 30, lanes=16, channel=other, ended=20)
+    lab.minutes([50_000] * 20, lanes=4, channel=first)
+    setting = LaneSetting.objects.create(host=lab.host, level=4)
+    client, address = signed_in(bob), reverse("transfers:forecast", args=["lab"])
+    page = words(client.get(address))
+    assert "over 20 min 0 s of the last hours with the 4 lanes that are set: 50.0 kB/s on average" in page
+    assert "guest@192.0.2.7:22, 4 lanes: 50.0 kB/s over 20 min 0 s" in page
+    assert "guest@192.0.2.8:22, 16 lanes: 400 kB/s over 30 min 0 s" in page
+    LaneSetting.objects.filter(pk=setting.pk).update(level=8)
+    page = words(client.get(address))
+    assert "Too little was measured with the 8 lanes that are set, so every number of lanes counts." in page
+    assert "50.0 kB/s on average" in page
+    Channel.objects.filter(pk=first.pk).update(position=9)
+    assert "400 kB/s on average" in words(client.get(address))
+    Channel.objects.create(host=lab.host, address="192.0.2.9", username="guest", position=1)
+    assert "so other channels count too" in words(client.get(address))
+
+
+def test_times_keep_to_the_bandwidth_limits_of_the_hours_ahead(
+    signed_in: SignedIn, bob: Person, lab: PlannedHost
+) -> None:
+    lab.add("sdk", BuildState.PACKED, chunk_count=100)
+    lab.measure(bytes_per_second=1_000_000)
+    client, address = signed_in(bob), reverse("transfers:forecast", args=["lab"])
+    assert "No faster than" not in words(client.get(address))
+    free = times_of(lab)["sdk"]
+    everything = BandwidthLimit.objects.create(scope=EVERYTHING, bytes_per_second=100_000)
+    assert times_of(lab)["sdk"] == pytest.approx(free * 10, rel=0.1)
+    assert "No faster than the limit of 100 kB/s." in words(client.get(address))
+    everything.delete()
+    now = timezone.now()
+    minute = now.hour * 60 + now.minute
+    begins, ends = (minute + 1) % 1440, (minute + 61) % 1440
+    window = {"days": list(range(7)), "begins": begins, "ends": ends, "bytes_per_second": 0}
+    BandwidthLimit.objects.create(scope="lab", host=lab.host, windows=[window])
+    assert times_of(lab)["sdk"] == pytest.approx(free + 3600, abs=90)
+    assert "at each hour of the week ahead" in words(client.get(address))

@@ -8,7 +8,7 @@ that is added behind another one changes nothing for it.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
 from statistics import NormalDist
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transfers.forecast.goodput import MINUTE, WINDOW_MINUTES, Goodput
+from transfers.forecast.limits import Limits
 
 Floats = NDArray[np.float64]
 
@@ -35,6 +36,7 @@ class Paces:
     shares: tuple[float, ...] = (1.0,)
     packing_rates: tuple[float, ...] = (20e6,)
     proof_rates: tuple[float, ...] = (100e6,)
+    limits: Limits | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +49,13 @@ class Futures:
     shares: Floats
     packing_rates: Floats
     proof_rates: Floats
+
+    def rates_from(self, seconds: Floats) -> Floats:
+        """Bytes a second from each of these times on, until the next step: a row for each future."""
+        rates = np.diff(self.sums, axis=1) / np.diff(self.ends)
+        places = np.searchsorted(self.ends, seconds, side="right") - 1
+        found: Floats = rates[:, np.minimum(places, rates.shape[1] - 1)]
+        return found
 
     def bytes_by(self, seconds: Floats) -> Floats:
         """Bytes that the link can bring by then: a row of times for each future."""
@@ -69,7 +78,26 @@ def _along(given: Floats, wanted: Floats, last_slope: float, values: Floats) -> 
 
 @lru_cache(maxsize=8)
 def draw_futures(paces: Paces, runs: int, seed: int) -> Futures:
-    """So many futures; the same arguments give the same ones."""
+    """So many futures; the same arguments give the same ones. What limits allow is never exceeded in any."""
+    free = _draw(replace(paces, limits=None), runs, seed)
+    return free if paces.limits is None else _within(free, paces.limits)
+
+
+def _within(free: Futures, limits: Limits) -> Futures:
+    """The same futures of a link that is kept to what limits allow at each time."""
+    ends = limits.borders(free.ends)
+    steps = np.diff(ends)
+    rates = free.rates_from(ends[:-1])
+    allowed = np.minimum(rates, limits.allowed(ends[:-1]))
+    far = ends[:-1] >= limits.horizon  # from there on by the mean of a week
+    allowed[:, far] = limits.mean_of_week(rates[:, far])
+    sums = np.zeros((len(rates), len(ends)))
+    np.cumsum(allowed * steps, axis=1, out=sums[:, 1:])
+    return replace(free, ends=ends, sums=sums, last_rates=allowed[:, -1])
+
+
+@lru_cache(maxsize=8)
+def _draw(paces: Paces, runs: int, seed: int) -> Futures:
     draw = random.Random(seed)  # noqa: S311 - futures, not secrets; and the same ones with every release of numpy
     goodput, window = paces.goodput, float(MINUTE * WINDOW_MINUTES)
     levels = _levels(draw, goodput.spread, runs)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from django.db.models import F, Sum
-from django.db.models.functions import TruncMinute
+from django.db.models import F
 from django.utils import timezone
 
 from inventory.models import Host
-from transfers.forecast.goodput import LOOK_BACK_SECONDS, Goodput, Reading, measured_goodput, stated_goodput
 from transfers.forecast.futures import Paces
-from transfers.models import Build, GoodputSample, Mode, Plan
+from transfers.forecast.goodput import LOOK_BACK_SECONDS, Goodput, Reading, measured_goodput, stated_goodput
+from transfers.forecast.limits import WEEK_SECONDS, Limits
+from transfers.models import Build, GoodputMinute, LaneSetting, Mode, Plan
+from transfers.selectors.allowance import limit_of, rates_allowed, weekly_limit
 
 ASSUMED_PACKING_RATE = 20e6  # bytes a second, read and compressed on the host, before any pack was made there
 ASSUMED_PROOF_RATE = 100e6  # bytes a second, read back and opened here
@@ -34,6 +36,7 @@ class HostPaces:
     is_share_assumed: bool
     is_packing_assumed: bool
     is_proof_assumed: bool
+    channels: Mapping[int, str] = field(default_factory=dict)  # how each is called, by its key
 
     @property
     def share(self) -> float:
@@ -55,24 +58,56 @@ def paces_of(plan: Plan, *, rate: float | None = None, at: datetime | None = Non
         shares = (1.0 if percent is None else percent / 100,)
     paces = None
     if goodput is not None:
-        paces = Paces(goodput, shares, packing or (ASSUMED_PACKING_RATE,), proof or (ASSUMED_PROOF_RATE,))
-    return HostPaces(now, goodput, paces, is_share_assumed, not packing, not proof)
+        limits = limits_ahead(plan.host, now)
+        paces = Paces(goodput, shares, packing or (ASSUMED_PACKING_RATE,), proof or (ASSUMED_PROOF_RATE,), limits)
+    channels = {channel.pk: str(channel) for channel in plan.host.channels.all()}
+    return HostPaces(now, goodput, paces, is_share_assumed, not packing, not proof, channels)
 
 
 def measured_on(host: Host, at: datetime) -> Goodput | None:
     """The goodput of the last hours, in whole minutes; None when too little was measured."""
     end = at.replace(second=0, microsecond=0)
     begin = end - timedelta(seconds=LOOK_BACK_SECONDS)
-    rows = (
-        GoodputSample.objects.filter(host=host, at__gte=begin, at__lt=end)
-        .order_by()
-        .annotate(minute=TruncMinute("at"))
-        .values("minute", "lanes")
-        .annotate(measured=Sum("seconds"), count=Sum("new_bytes"))
-        .values_list("minute", "measured", "count", "lanes")
+    rows = GoodputMinute.objects.filter(host=host, at__gte=begin, at__lt=end).order_by("at")
+    readings = [
+        Reading(_minute(minute), seconds, count, lanes, channel)
+        for minute, seconds, count, lanes, channel in rows.values_list("at", "seconds", "new_bytes", "lanes", "channel")
+    ]
+    setting = LaneSetting.objects.filter(host=host).first()
+    channel = host.channels.order_by("position").first()
+    return measured_goodput(
+        readings,
+        had_work=_spans_with_work(host, begin, end),
+        lanes=_level(setting),
+        channel=channel.pk if channel is not None else None,
     )
-    readings = [Reading(_minute(minute), measured, count, lanes) for minute, measured, count, lanes in rows]
-    return measured_goodput(readings, had_work=_spans_with_work(host, begin, end), lanes=host.lanes)
+
+
+def _level(setting: LaneSetting | None) -> int | None:
+    """The number of lanes that a person set; None where they are steered."""
+    if setting is None or setting.level is None:
+        return None
+    return setting.level if setting.most is None else min(setting.level, setting.most)
+
+
+def limits_ahead(host: Host, at: datetime) -> Limits | None:
+    """What bandwidth limits allow from a time on, for a week; None where nothing is limited."""
+    both = [weekly_limit(limit_of(one)) for one in (host, None)]
+    if all(one.bytes_per_second is None and not one.windows for one in both):
+        return None
+    begin = at.replace(second=0, microsecond=0)
+    moments, end = {begin}, begin + timedelta(seconds=WEEK_SECONDS)
+    for limit in both:
+        change = limit.next_change(begin)
+        while change is not None and change < end:
+            moments.add(change)
+            change = limit.next_change(change)
+    rising = sorted(moments)
+    rates = rates_allowed(host, rising)
+    return Limits(
+        tuple((moment - begin).total_seconds() for moment in rising),
+        tuple(math.inf if rate is None else float(rate) for rate in rates),
+    )
 
 
 def _minute(at: datetime) -> int:

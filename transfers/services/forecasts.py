@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from calculet.audit import services as audit
 from calculet.lifecycle import Actor
 from calculet.people.roles import Act, require
-from transfers.models import BuildState, GoodputSample, KeptForecast, Plan
+from transfers.models import BuildState, GoodputMinute, KeptForecast, Plan
 from transfers.selectors.board import board_of
 from transfers.selectors.forecast import forecast_board
 from transfers.selectors.work import builds_in_force
@@ -73,7 +73,7 @@ def forecasts_keep() -> int:
     )
     kept = 0
     for plan in Plan.objects.filter(packs__builds__in=begun.values("pk")).select_related("host").distinct():
-        if plan.stated_bytes_per_second or GoodputSample.objects.filter(host=plan.host).exists():
+        if plan.stated_bytes_per_second or GoodputMinute.objects.filter(host=plan.host).exists():
             rows = _forecasts(plan, set(begun.filter(pack__plan=plan).values_list("pk", flat=True)))
             KeptForecast.objects.bulk_create(rows, ignore_conflicts=True)
             kept += len(rows)

@@ -17,7 +17,7 @@ from transfers.engine.linkstate import LinkLimits
 from transfers.engine.runner import run_link
 from transfers.engine.types import LeaseLost, LinkSummary
 from transfers.ledger import SAMPLES_KEPT, RowLedger
-from transfers.models import GoodputSample, LinkStatus
+from transfers.models import GoodputMinute, GoodputSample, LinkStatus
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,8 @@ def link_run(host_id: int) -> LinkSummary | None:
 
 
 def _run(host: Host, held: Held) -> LinkSummary | None:
-    GoodputSample.objects.filter(host=host, at__lt=timezone.now() - SAMPLES_KEPT).delete()
+    for measured in (GoodputSample, GoodputMinute):
+        measured.objects.filter(host=host, at__lt=timezone.now() - SAMPLES_KEPT).delete()
     try:
         remote = open_remote(host)
         try:

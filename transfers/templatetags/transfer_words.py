@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy, ngettext, pgettext_lazy
 
 from calculet.pages.templatetags.shown import NOTHING, bytes_rate, bytes_short, duration, moment
 from transfers.forecast.advice import Why
+from transfers.forecast.goodput import Alike, Goodput, LanePace
 from transfers.forecast.simulate import Times
 from transfers.models import Pack
 from transfers.selectors.advice import AdvisedRow, Gain
@@ -134,21 +135,53 @@ def basis_words(paces: HostPaces | None) -> str:
         "time": duration(goodput.measured_seconds),
         "count": goodput.lanes,
     }
-    if goodput.lanes is None:
+    if goodput.alike is Alike.LANES:
         return (
             _(
-                "Times go by what was measured over %(time)s of the last hours: %(rate)s on average, in the slowest "
-                "tenth %(slow)s or less."
+                "Times go by what was measured over %(time)s of the last hours with the %(count)s lanes that are set: "
+                "%(rate)s on average, in the slowest tenth %(slow)s or less."
             )
             % figures
         )
-    return (
-        _(
-            "Times go by what was measured over %(time)s of the last hours with %(count)s lanes: %(rate)s on average, "
-            "in the slowest tenth %(slow)s or less."
-        )
-        % figures
+    words = _(
+        "Times go by what was measured over %(time)s of the last hours: %(rate)s on average, in the slowest tenth "
+        "%(slow)s or less."
     )
+    return " ".join([words % figures, *(one % figures for one in _unlike(goodput))])
+
+
+def _unlike(goodput: Goodput) -> list[str]:
+    """What forecasts are drawn from for want of what is set, in sentences."""
+    if goodput.alike is Alike.HOST:
+        return [
+            _("Too little was measured over the channel in use, so other channels count too; that leaves more open.")
+        ]
+    if goodput.lanes is None:
+        return []
+    return [_("Too little was measured with the %(count)s lanes that are set, so every number of lanes counts.")]
+
+
+@register.simple_tag
+def pace_words(pace: LanePace, paces: HostPaces) -> str:
+    """What a channel brought with a number of lanes: “8 lanes: 70 kB/s over 3 h 2 min”."""
+    figures = {"count": pace.lanes, "rate": bytes_rate(pace.bytes_per_second), "time": duration(pace.seconds)}
+    words = ngettext("%(count)s lane: %(rate)s over %(time)s", "%(count)s lanes: %(rate)s over %(time)s", pace.lanes)
+    known = {one.channel for one in paces.goodput.by_lanes} if paces.goodput is not None else set()
+    if len(known) < 2:
+        return words % figures
+    name = paces.channels.get(pace.channel or 0, _("a channel that is not there any more"))
+    return f"{name}, {words % figures}"
+
+
+@register.simple_tag
+def limits_words(paces: HostPaces) -> str:
+    """That bandwidth limits are kept to in the times; nothing where there is none."""
+    limits = paces.paces.limits if paces.paces is not None else None
+    if limits is None:
+        return ""
+    if len(limits.rates) == 1:
+        return _("No faster than the limit of %(rate)s.") % {"rate": bytes_rate(limits.rates[0])}
+    return _("No faster than the limits allow at each hour of the week ahead, and so week by week.")
 
 
 @register.simple_tag

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from transfers.forecast.goodput import Reading, measured_goodput, stated_goodput
+from transfers.forecast.goodput import Alike, Reading, measured_goodput, stated_goodput
 
 
 def minutes(*counts: int, first: int = 0, lanes: int = 4) -> list[Reading]:
@@ -35,13 +37,28 @@ def test_a_silence_of_hours_is_a_link_that_was_off() -> None:
     assert found is not None and found.mean == pytest.approx(10_000)
 
 
-def test_readings_of_todays_lanes_are_used_alone_once_there_are_enough() -> None:
+def test_readings_with_the_lanes_that_are_set_are_used_alone_once_there_are_enough() -> None:
     few, many = minutes(*[600_000] * 30), minutes(*[1_200_000] * 10, first=30, lanes=8)
     found = measured_goodput([*few, *many], lanes=8)
-    assert found is not None and found.lanes == 8 and found.mean == pytest.approx(20_000)
+    assert found is not None and found.alike is Alike.LANES and found.mean == pytest.approx(20_000)
     assert [(one.lanes, round(one.bytes_per_second)) for one in found.by_lanes] == [(4, 10_000), (8, 20_000)]
     too_few = measured_goodput([*few, *many[:9]], lanes=8)
-    assert too_few is not None and too_few.lanes is None and 10_000 < too_few.mean < 20_000
+    assert too_few is not None and too_few.alike is Alike.CHANNEL and 10_000 < too_few.mean < 20_000
+    steered = measured_goodput([*few, *many])
+    assert steered is not None and steered.alike is Alike.CHANNEL and steered.measured_seconds == 2400
+
+
+def test_another_channel_counts_only_until_enough_came_over_the_one_in_use() -> None:
+    other = [replace(one, channel=1) for one in minutes(*[600_000] * 60)]
+    ours = [replace(one, channel=2) for one in minutes(*[60_000] * 10, first=60)]
+    found = measured_goodput([*other, *ours], lanes=4, channel=2)
+    assert found is not None and found.alike is Alike.LANES and found.mean == pytest.approx(1_000)
+    assert [(one.channel, one.lanes) for one in found.by_lanes] == [(1, 4), (2, 4)]
+    too_few = measured_goodput([*other, *ours[:9]], lanes=4, channel=2)
+    alone = measured_goodput(other, lanes=4, channel=1)
+    assert too_few is not None and alone is not None
+    assert too_few.alike is Alike.HOST and too_few.mean > 8_000
+    assert too_few.spread > alone.spread + 0.1
 
 
 def test_the_less_was_measured_the_wider_it_is() -> None:

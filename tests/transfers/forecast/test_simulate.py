@@ -72,7 +72,9 @@ def test_the_same_question_gets_the_same_answer(jobs: list[Job], counts: list[in
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 5), st.lists(st.integers(1, 20), min_size=2, max_size=2)), min_size=1, max_size=12),
+    st.lists(
+        st.tuples(st.integers(0, 5), st.lists(st.integers(1, 20), min_size=2, max_size=2)), min_size=1, max_size=12
+    ),
     st.lists(st.lists(st.integers(0, 25), min_size=5, max_size=5), min_size=2, max_size=2),
 )
 @settings(deadline=None)
