@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from celery import Task, shared_task
 
+from inventory.services.digest_policy import digests_ask_due
 from inventory.tasks import look_inside, measure_overlaps, run_digests, run_scan, take_snapshot
 from transfers.services.forecasts import forecasts_keep
 from transfers.services.links import link_run
@@ -23,6 +24,7 @@ def tick() -> None:
     """Start what is due."""
     holds_release_due()
     trials_end_due()
+    _hint(run_digests, tuple(digests_ask_due()))
     due = due_now()
     _hint(run_link, due.links)
     _hint(run_scan, due.scans)
