@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from unittest import mock
 
 FOLDER = Path(tempfile.mkdtemp(prefix="calculet-bench-"))
 atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
@@ -27,6 +28,7 @@ import django  # noqa: E402  (the settings read the environment)
 
 django.setup()
 
+from django.contrib.auth.models import Group  # noqa: E402
 from django.core.management import call_command  # noqa: E402
 from django.db import connection  # noqa: E402
 
@@ -68,8 +70,6 @@ class RecordedListing:
 def ready() -> Actor:
     """Make the tables, a planner who may do everything that is measured, and a host; returns the planner."""
     call_command("migrate", verbosity=0)
-    from django.contrib.auth.models import Group  # noqa: PLC0415  (after the settings)
-
     person = Person.objects.create_user("planner", password="not used by anybody")
     for role in (Role.PLANNER, Role.OPERATOR):
         person.groups.add(Group.objects.get_or_create(name=role.value)[0])
@@ -83,13 +83,9 @@ def scan_recorded(name: str, root: RemoteName, entries: Callable[[], Iterator[Sc
     tier = Tier.objects.get_or_create(position=1, defaults={"name": "first"})[0]
     resource = Resource.objects.create(host=Host.objects.get(name="far"), name=name, path=root, tier=tier)
     scan = scans.scan_request(resource=resource, actor=actor)
-    RecordedListing.entries = staticmethod(entries)  # type: ignore[method-assign]
-    kept = scans.Listing, scans.open_remote
-    scans.Listing, scans.open_remote = RecordedListing, lambda _host: None  # type: ignore[assignment,misc]
-    try:
+    RecordedListing.entries = staticmethod(entries)
+    with mock.patch.multiple("inventory.services.scans", Listing=RecordedListing, open_remote=lambda _host: None):
         scans.scan_run(scan.pk)
-    finally:
-        scans.Listing, scans.open_remote = kept  # type: ignore[misc]
     scan.refresh_from_db()
     if scan.state != "finished":
         raise RuntimeError(f"the scan ended as {scan.state}: {scan.problem}")

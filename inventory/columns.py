@@ -150,7 +150,7 @@ def columns_of(scan: Scan) -> Columns:
 def columns_make(scan: Scan) -> Columns:
     """Write a listing's columns from its rows. On a disk that takes no file they are held in memory, and that is
     logged."""
-    whole = b"".join(_content(scan))
+    content = _content(scan)
     path = _path(scan.key.hex)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -158,15 +158,15 @@ def columns_make(scan: Scan) -> Columns:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".columns-")
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(whole)
+                file.writelines(content)
             Path(name).replace(path)
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
     except OSError as error:
         logger.warning("The columns of %s could not be kept and are made again when needed: %s", scan, error)
-        return _read(memoryview(whole), whole)
-    return _mapped(path) or _read(memoryview(whole), whole)
+    whole = b"" if (found := _mapped(path)) else b"".join(content)
+    return found or _read(memoryview(whole), whole)
 
 
 def columns_forget(scan: Scan) -> None:
@@ -210,10 +210,10 @@ def _read(view: memoryview, whole: bytes | mmap.mmap) -> Columns:
         raise ValueError("not the columns of a listing")
     at, parts = _HEAD.size, []
     for letter, size in zip(_TYPES, sizes, strict=True):
-        parts.append(view[at : at + size].cast(letter))
+        parts.append(view[at : at + size].cast(letter))  # type: ignore[call-overload]
         at += size
     kinds = bytes(parts.pop())
-    return Columns(*parts, kinds, whole, at, bytes(view[at + names_bytes :]))  # type: ignore[arg-type]
+    return Columns(*parts, kinds, whole, at, bytes(view[at + names_bytes :]))  # type: ignore[call-arg]
 
 
 def _content(scan: Scan) -> list[Any]:

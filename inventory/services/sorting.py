@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from inventory.models import Entry
 from inventory.remote.names import RemoteName
@@ -27,6 +28,24 @@ _TABLE = """CREATE TABLE entry (
     device INTEGER, inode INTEGER, links INTEGER, target BLOB)"""
 _FOLDERS = "CREATE TABLE folder (position INTEGER PRIMARY KEY, entries INTEGER, bytes INTEGER)"
 _KEEP_FOLDERS = 1000
+# As `values` gives them: what `_COLUMNS` says follows the first four, in its order.
+ENTRY_FIELDS = (
+    "position",
+    "parent",
+    "entries_below",
+    "bytes_below",
+    "name",
+    "kind",
+    "size_bytes",
+    "stored_bytes",
+    "mtime_ns",
+    "ctime_ns",
+    "mode",
+    "device",
+    "inode",
+    "link_count",
+    "link_target",
+)
 _COLUMNS = "key, kind, size, stored, mtime, ctime, mode, device, inode, links, target"
 
 
@@ -126,6 +145,13 @@ class EntrySorter:
 
     def rows(self, *, scan_id: int) -> Iterator[Entry]:
         """Unsaved rows in the order of their names, part by part, with positions from 0 and what lies below folders."""
+        for values in self.values():
+            fields: dict[str, Any] = dict(zip(ENTRY_FIELDS, values, strict=True))
+            names = {name: RemoteName(fields.pop(name)) for name in ("name", "link_target")}
+            yield Entry(scan_id=scan_id, **fields, **names)
+
+    def values(self) -> Iterator[tuple[object, ...]]:
+        """The same as plain values in the order of `ENTRY_FIELDS`, names as bytes: a million in seconds."""
         self._measure_folders()
         climb = Climb()
         with self._statement():
@@ -133,26 +159,10 @@ class EntrySorter:
             sorted_rows = self._database.execute(f"SELECT {_COLUMNS} FROM entry ORDER BY key")  # noqa: S608
             for position, (key, kind, *figures, target) in enumerate(sorted_rows):
                 name = key.replace(b"\0", b"/")
-                parent, _ended = climb.enter(position, name, 0, is_folder=kind == "folder")
-                _position, entries_below, bytes_below = folders.fetchone() if kind == "folder" else (0, 0, 0)
-                yield Entry(
-                    scan_id=scan_id,
-                    position=position,
-                    parent=parent,
-                    entries_below=entries_below,
-                    bytes_below=bytes_below,
-                    name=RemoteName(name),
-                    kind=kind,
-                    size_bytes=size,
-                    stored_bytes=stored,
-                    mtime_ns=mtime,
-                    ctime_ns=ctime,
-                    mode=mode,
-                    device=device,
-                    inode=inode,
-                    link_count=links,
-                    link_target=RemoteName(target),
-                )
+                is_folder = kind == "folder"
+                parent, _ended = climb.enter(position, name, 0, is_folder=is_folder)
+                below = folders.fetchone()[1:] if is_folder else (0, 0)
+                yield (position, parent, *below, name, kind, *figures, target)
 
     def _measure_folders(self) -> None:
         """Keep for each folder how many entries and bytes lie below it, by its position."""
