@@ -122,7 +122,9 @@ def _script(job: DigestJob, *, has_zero: bool) -> bytes:
         b"gently=; command -v nice >/dev/null 2>&1 && gently='nice -n 10'\n"
         b"d=" + quote(job.folder.raw) + b"\ni=0\n"
         b"while [ $i -lt %d ]; do\n" % job.workers
-        + b'  $gently xargs -0 -n %d /bin/sh -c ' % BATCH_FILES + quote(batch) + b' sh <"$d/list.$i" >"$d/out.$i" &\n'
+        # Some xargs run once for an empty list, and would take the digest of nothing.
+        + b'  [ ! -s "$d/list.$i" ] || $gently xargs -0 -n %d /bin/sh -c ' % BATCH_FILES
+        + quote(batch) + b' sh <"$d/list.$i" >"$d/out.$i" &\n'
         b"  i=$((i+1))\ndone\nwait\n"
     )  # fmt: skip
 

@@ -98,6 +98,12 @@ def entries_listed(scan: Scan) -> Iterator[ListedEntry]:
             yield ListedEntry(raw, position, kind, held, mtime, digests, target.raw)
 
 
+def policy_of(resource: Resource) -> tuple[str, int]:
+    """The policy that holds for a resource, its own or its host's, and the size in bytes from which on."""
+    row: Resource | Host = resource if resource.digest_policy else resource.host
+    return row.digest_policy, row.digest_over_bytes or 0
+
+
 @dataclass(frozen=True, slots=True)
 class DigestsShown:
     """Where a resource's digests stand: of the latest scan's files, and the run that was asked for last."""

@@ -139,7 +139,7 @@ def _begin(run: DigestRun, held: Held, remote: Remote) -> bool:
     """Fill in what is remembered and start the job for the rest; False when there was no rest."""
     scan = _scan_of(run)
     known = digests_fill(scan, hold=lambda: _hold(run, held))
-    bare = list_sums(scan)
+    bare = list_sums(scan, over_bytes=run.over_bytes)
     if not bare[0]:
         _finish(run, held, scan, known=known)
         return False
@@ -154,7 +154,9 @@ def _begin(run: DigestRun, held: Held, remote: Remote) -> bool:
         folder = run.host.staging_path.join(b"digests-%d-%d" % (run.pk, run.tries))
         _keep(run, held, folder=folder, word=secrets.token_hex(16), offsets=[0] * workers)
     job = _job(run, scan)
-    counts = digests.begin(remote, job, _alive(files_bare(scan), held), has_zero=report.has_sha256_z)
+    counts = digests.begin(
+        remote, job, _alive(files_bare(scan, over_bytes=run.over_bytes), held), has_zero=report.has_sha256_z
+    )
     with transaction.atomic():
         _hold(run, held)
         advance(
@@ -247,7 +249,7 @@ def _again(run: DigestRun, held: Held, remote: Remote, log: bytes) -> None:
 
 
 def _finish(run: DigestRun, held: Held, scan: Scan, *, known: int = 0) -> None:
-    having, left = files_counted(scan)
+    having, left = files_counted(scan, over_bytes=run.over_bytes)
     with transaction.atomic():
         _hold(run, held)
         advance(
@@ -329,7 +331,7 @@ def _job(run: DigestRun, scan: Scan) -> DigestJob:
     return DigestJob(run.folder, top, run.word, len(run.offsets))
 
 
-def list_sums(scan: Scan) -> tuple[int, int]:
-    """Files without a digest, and their bytes."""
-    rows = scan.entries.filter(kind="file", sha256__isnull=True)
+def list_sums(scan: Scan, *, over_bytes: int) -> tuple[int, int]:
+    """Files of so many bytes at least without a digest, and their bytes."""
+    rows = scan.entries.filter(kind="file", sha256__isnull=True, size_bytes__gte=over_bytes)
     return rows.count(), rows.aggregate(total=Sum("size_bytes"))["total"] or 0

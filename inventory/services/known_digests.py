@@ -53,10 +53,15 @@ def digests_fill(scan: Scan, *, hold: Callable[[], object]) -> int:
     return filled
 
 
-def files_bare(scan: Scan) -> Iterator[Wanted]:
-    """The files of a scan whose digest nobody knows, each inode once, without those that are empty of names."""
+def files_bare(scan: Scan, *, over_bytes: int = 0) -> Iterator[Wanted]:
+    """The files of a scan, of so many bytes at least, whose digest nobody knows, each inode once."""
     seen: set[tuple[int, int]] = set()
-    rows = _bare(scan).order_by("position").values_list("name", "size_bytes", "link_count", "device", "inode")
+    rows = (
+        _bare(scan)
+        .filter(size_bytes__gte=over_bytes)
+        .order_by("position")
+        .values_list("name", "size_bytes", "link_count", "device", "inode")
+    )
     for name, size, links, device, inode in rows.iterator(chunk_size=2000):
         if links > 1:
             if (device, inode) in seen:
@@ -65,9 +70,9 @@ def files_bare(scan: Scan) -> Iterator[Wanted]:
         yield Wanted(name.raw or scan.root.base, size)
 
 
-def files_counted(scan: Scan) -> tuple[int, int]:
-    """How many of a scan's files have a digest, and how many have none."""
-    files = Entry.objects.filter(scan=scan, kind=Entry.Kind.FILE)
+def files_counted(scan: Scan, *, over_bytes: int = 0) -> tuple[int, int]:
+    """How many of a scan's files, of so many bytes at least, have a digest, and how many have none."""
+    files = Entry.objects.filter(scan=scan, kind=Entry.Kind.FILE, size_bytes__gte=over_bytes)
     return files.filter(sha256__isnull=False).count(), files.filter(sha256__isnull=True).count()
 
 

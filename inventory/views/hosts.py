@@ -25,6 +25,7 @@ from inventory.remote.probe import ProbeReport
 from inventory.services import hosts
 from inventory.tasks import probe_host, send_soon
 from inventory.views.acts import REFUSALS, act_and_return, act_once, refusal_show
+from inventory.views.policies import policy_context
 
 _KEY_FILES = {
     "ssh-ed25519": "ssh_host_ed25519_key",
@@ -110,6 +111,8 @@ def host(request: PersonRequest, name: str) -> HttpResponse:
         "may_pin": request.user.may(Act.HOST_PIN),
         "may_edit": request.user.may(Act.RESOURCE_EDIT),
         "may_plan": request.user.may(Act.PLAN_EDIT),
+        "may_scan": request.user.may(Act.SCAN),
+        **policy_context(row),
     }
     return page_or_part(request, "inventory/host.html", "probe", context)
 
@@ -193,6 +196,10 @@ def _address(name: str, *words: str) -> str:
 
 def _means(report: ProbeReport) -> list[Means]:
     """What the host has for each step."""
+    if not report.has_shell:
+        over_sftp, shell = _("over SFTP"), _("takes a shell")
+        steps = (_("make archives"), _("take digests"), _("fetch and prove packs"), _("work detached"))
+        return [Means(_("list"), over_sftp, is_there=True), *(Means(step, shell, is_there=False) for step in steps)]
     absent = _("not there")
     zip_words = report.zstd if report.has_zstd else _("no zstd: archives stay plain .tar")
     return [
