@@ -50,14 +50,16 @@ def _lay(row: Sequence[float], free: Box, boxes: list[Box]) -> Box:
         depth = total / free.height if free.height else 0.0
         at = free.y
         for area in row:
-            extent = area / depth if depth else 0.0
+            extent = (
+                free.height * area / total if total else 0.0
+            )  # of the side: divided by the depth, errors would grow
             boxes.append(Box(free.x, at, depth, extent))
             at += extent
         return Box(free.x + depth, free.y, max(free.width - depth, 0.0), free.height)
     depth = total / free.width if free.width else 0.0
     at = free.x
     for area in row:
-        extent = area / depth if depth else 0.0
+        extent = free.width * area / total if total else 0.0
         boxes.append(Box(at, free.y, extent, depth))
         at += extent
     return Box(free.x, free.y + depth, free.width, max(free.height - depth, 0.0))

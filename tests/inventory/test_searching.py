@@ -8,7 +8,7 @@ import re
 
 import pytest
 from django.urls import reverse
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from calculet.people.models import Person
@@ -23,6 +23,7 @@ from tests.inventory.browser import SignedIn
 
 
 @given(st.lists(st.integers(1, 10**12), min_size=1, max_size=30))
+@example([1, 10_325_427_143, 10_325_427_143, 10_325_427_143])
 def test_boxes_have_the_areas_of_their_sizes_and_stay_inside(sizes: list[int]) -> None:
     sizes.sort(reverse=True)
     boxes = treemap(sizes, 1000, 320)
