@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.engine.books import MIB, Books, RunningLink, noise, one_file, wait_until
 from tests.fakes import MemoryRemote
 from transfers.engine.pace import Pacer, fair_share
+from transfers.engine.types import CELL_BYTES
 
 
 class _Clock:
@@ -61,7 +62,7 @@ def test_without_a_limit_everything_is_open_and_a_debt_is_forgotten_when_it_is_l
     pacer.set_rate(1000.0)
     clock.sleep(1)
     pacer.spend(10**6)
-    assert not pacer.is_open() and pacer.largest_range(4 * MIB) == 65536
+    assert not pacer.is_open() and pacer.largest_range(4 * MIB) == CELL_BYTES
     pacer.set_rate(None)
     assert pacer.is_open()
     with pytest.raises(ValueError, match="above zero"):

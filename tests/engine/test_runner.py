@@ -25,8 +25,6 @@ from transfers.engine.geometry import build_of_files, build_of_one_file, build_o
 from transfers.engine.landing import LandingFull, publish
 from transfers.engine.types import BuildSpec, Outcome
 
-CELL = 65536
-
 
 @pytest.fixture
 def remote(tmp_path: Path) -> Iterator[MemoryRemote]:

@@ -20,6 +20,7 @@ from tests.live.fetching import Ended, Fetching, slow_dd
 from tests.parts import need
 from tests.relay import slow_wire
 from tests.sshd import Sshd
+from transfers.engine.types import CELL_BYTES
 
 pytestmark = pytest.mark.live
 
@@ -68,7 +69,7 @@ def _cells(fetching: Fetching, source: Path) -> int:
     """Cells marked as here in the ledger file (its header is 76 bytes long)."""
     path = fetching.landing / f"{source.name}.ledger"
     size = source.stat().st_size
-    bitmap = path.read_bytes()[76 : 76 + -(-size // 65536 // 8)] if path.exists() else b""
+    bitmap = path.read_bytes()[76 : 76 + -(-size // CELL_BYTES // 8)] if path.exists() else b""
     return sum(value.bit_count() for value in bitmap)
 
 
@@ -274,7 +275,7 @@ def test_a_source_that_changed_between_two_runs_is_told_and_only_its_blocks_are_
     _wait_for(lambda: _cells(slowly, source) > 60)
     process.kill()
     process.communicate()
-    here = _cells(slowly, source) * 65536
+    here = _cells(slowly, source) * CELL_BYTES
     content[:10] = b"0123456789"
     content += b"and more"
     source.write_bytes(bytes(content))

@@ -1,6 +1,6 @@
 """The ledger file beside incoming data: which cells are here, and which chunks were proven.
 
-The design counts received bytes for each 1 MiB block. This map refines that to one bit for each 64 KiB cell, because
+The design counts received bytes for each 1 MiB block. This map refines that to one bit for each 16 KiB cell, because
 ranges may then arrive in any order, be split and be doubled, and a `kill -9` costs a lane at most one cell. It is
 written with `pwrite`, not through a memory map: what a killed process wrote stays in the page cache either way, and
 a full disk is an error that can be told, where a memory map would end the process with SIGBUS.

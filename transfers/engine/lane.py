@@ -28,9 +28,11 @@ from transfers.engine.source import PieceFault, PieceReader, StreamConfused, ope
 from transfers.engine.types import CELL_BYTES, MEBIBYTE, LaneReading
 
 POLL_SECONDS = 0.5
+LAST_POLL_SECONDS = 0.2  # near the end: a lane that stalls then is what all others wait for
+NEAR_END_SECONDS = 3.0
 RANGES_AHEAD_AT_MOST = 24
 RANGE_SECONDS = 0.5  # two of them are asked for at a time: a new order must take effect within three seconds
-FIRST_RANGE_BYTES = 4 * CELL_BYTES
+FIRST_RANGE_BYTES = 256 * 1024
 WINDOWS_TOGETHER_BYTES = 64 * MEBIBYTE  # what all lanes' receive windows may hold at most
 GREETING_AT_MOST = MEBIBYTE
 
@@ -217,7 +219,7 @@ class Lane(threading.Thread):
                 continue
             self.state = "working"
             try:
-                data = stream.receive(MEBIBYTE // 4, timeout_seconds=POLL_SECONDS)
+                data = stream.receive(MEBIBYTE // 4, timeout_seconds=self._poll_seconds())
             except DeadlinePassed:
                 self.meter.note(0, self._link.clock.monotonic())
                 silent_polls += 1
@@ -238,6 +240,9 @@ class Lane(threading.Thread):
             self._take_in(reader)
             self._check_pace()
         self.cut()
+
+    def _poll_seconds(self) -> float:
+        return LAST_POLL_SECONDS if self._link.end_seconds < NEAR_END_SECONDS else POLL_SECONDS
 
     def _open(self, seen: bytes, line: bytes) -> tuple[bytes | None, bytes]:
         """Skip what a login shell prints before our opening line. Returns (None, what follows it) when it came."""

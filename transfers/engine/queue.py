@@ -18,7 +18,7 @@ from transfers.engine.types import CELL_BYTES, MEBIBYTE
 
 LARGEST_RANGE_BYTES = 4 * MEBIBYTE
 COPIES_AT_MOST = 3
-SLOWEST_RATE = float(CELL_BYTES) / 4  # bytes a second assumed of a lane that brings nothing
+SLOWEST_RATE = 16.0 * 1024  # bytes a second assumed of a lane that brings nothing
 GAIN_SECONDS = 0.3  # a copy that would come this much earlier, or less, is not worth its bytes
 _MISSING, _WRITING, _DONE = 0, 1, 2
 
@@ -134,7 +134,7 @@ class RangeQueue:
             return any(key in self._work and self._work[key].left for key in self._order)
 
     def take(self, lane: int, wanted_bytes: int) -> Range | None:
-        """The next free range for a lane: at most `wanted_bytes` (64 KiB to 4 MiB), inside one chunk; None if none."""
+        """The next free range for a lane: at most `wanted_bytes` (a cell to 4 MiB), inside one chunk; None if none."""
         wanted = max(1, min(wanted_bytes, LARGEST_RANGE_BYTES) // CELL_BYTES)
         with self.changed:
             for key in self._order:

@@ -1,7 +1,7 @@
 """The POSIX shell text that reads a source on the host, and the reading of what it prints.
 
 A lane's shell is told once how to read (`prelude`): GNU and BusyBox `dd` cut a stretch by bytes when they can,
-otherwise `dd` by 64 KiB blocks where the stretch is aligned and `tail | head` where it is not. Each piece then is one
+otherwise `dd` by 16 KiB blocks where the stretch is aligned and `tail | head` where it is not. Each piece then is one
 short line. After each piece the shell prints a trailer: the lane's random nonce, the exit status and a line feed. The
 stream is searched for the nonce, so a source that shrank, vanished or could not be read is noticed at the byte where
 it ended, and what follows is never taken for data.
@@ -63,8 +63,8 @@ def prelude(nonce: bytes) -> bytes:
         b'if [ "$(printf abcde | dd bs=4 iflag=skip_bytes,count_bytes,fullblock skip=1 count=3 2>/dev/null)" = bcd ]\n'
         b'then r() { dd if="$1" bs=65536 iflag=skip_bytes,count_bytes,fullblock skip=$2 count=$3'
         b" 2>/dev/null </dev/null; e; }\n"
-        b"else r() { if [ $(($2 % 65536)) = 0 ] && [ $(($3 % 65536)) = 0 ]\n"
-        b'then dd if="$1" bs=65536 skip=$(($2 / 65536)) count=$(($3 / 65536)) 2>/dev/null </dev/null; e\n'
+        b"else r() { if [ $(($2 % 16384)) = 0 ] && [ $(($3 % 16384)) = 0 ]\n"
+        b'then dd if="$1" bs=16384 skip=$(($2 / 16384)) count=$(($3 / 16384)) 2>/dev/null </dev/null; e\n'
         b'else { tail -c +$(($2 + 1)) <"$1" | head -c $3; } 2>/dev/null; e; fi; }\n'
         b"fi\n"
         b"printf '\\n" + nonce + b" go\\n'\n"

@@ -21,7 +21,7 @@ from inventory.remote.names import RemoteName
 MEBIBYTE = 2**20
 CHUNK_BYTES = 64 * MEBIBYTE  # unit of verification
 BLOCK_BYTES = MEBIBYTE  # unit of repair: a wrong chunk fetches only the blocks whose digests differ
-CELL_BYTES = 64 * 1024  # unit of the ledger and of dd: what a kill -9 can cost a lane at most
+CELL_BYTES = 16 * 1024  # unit of the ledger and of dd: what a kill -9 can cost a lane at most
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ SETTLE_SECONDS = 2.0  # for the first round trips, before a number of lanes is j
 DIAL_SECONDS = 15.0  # lanes that do not connect in this time are no reason to wait
 JUDGE_SECONDS = 3.0
 CLEAR_GAIN = 1.12  # go on from here
-SOME_GAIN = 1.04  # keep, and stay
+NO_LOSS = 0.92  # keep, and stay: connections are at their fastest when new, and the more of them, the less that shows
 LEFT_SECONDS = 4.0  # with less than this to go, more lanes come too late
 
 
@@ -55,11 +55,11 @@ def choose(before: Trial | None, now: Trial, *, refusals: int) -> Choice:
         return _last(now.lanes, f"The server turns connections away; {now.lanes} lanes ({rate}) are kept.")
     if before is not None:
         gain = now.bytes_per_second / max(1.0, before.bytes_per_second)
-        if gain < SOME_GAIN:
-            reason = f"{now.lanes} lanes bring no more than {before.lanes} did ({rate}); back to {before.lanes}."
+        if gain < NO_LOSS:
+            reason = f"{now.lanes} lanes bring less than {before.lanes} did ({rate}); back to {before.lanes}."
             return _last(before.lanes, reason)
         if gain < CLEAR_GAIN:
-            return _last(now.lanes, f"{now.lanes} lanes bring little more than {before.lanes} ({rate}); kept.")
+            return _last(now.lanes, f"{now.lanes} lanes bring about what {before.lanes} did ({rate}); kept.")
     if now.lanes >= LANES_AT_MOST:
         return _last(now.lanes, f"{now.lanes} lanes bring {rate}; there are no more to try.")
     more = min(now.lanes * 2, LANES_AT_MOST)
