@@ -9,9 +9,10 @@ import pytest
 
 from transfers.engine.cellmap import CellMap, LedgerBusy
 from transfers.engine.geometry import Geometry
-from transfers.engine.types import CELL_BYTES, MEBIBYTE, ChunkSpec
+from transfers.engine.types import CELL_BYTES, ChunkSpec
 
-GEOMETRY = Geometry([ChunkSpec(0, 0, MEBIBYTE), ChunkSpec(1, MEBIBYTE, MEBIBYTE + 7)])
+SIXTEEN_CELLS = 16 * CELL_BYTES
+GEOMETRY = Geometry([ChunkSpec(0, 0, SIXTEEN_CELLS), ChunkSpec(1, SIXTEEN_CELLS, SIXTEEN_CELLS + 7)])
 
 
 def _open(path: Path, key: str = "k", geometry: Geometry = GEOMETRY) -> CellMap:

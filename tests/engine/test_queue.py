@@ -12,7 +12,8 @@ from transfers.engine.geometry import Geometry, cut_chunks
 from transfers.engine.queue import COPIES_AT_MOST, LARGEST_RANGE_BYTES, Range, RangeQueue
 from transfers.engine.types import CELL_BYTES, MEBIBYTE
 
-TWO = Geometry(cut_chunks(2 * MEBIBYTE, MEBIBYTE))  # two chunks of sixteen cells
+SIXTEEN_CELLS = 16 * CELL_BYTES
+TWO = Geometry(cut_chunks(2 * SIXTEEN_CELLS, SIXTEEN_CELLS))  # two chunks of sixteen cells
 
 
 def _queue(geometry: Geometry = TWO, key: str = "a") -> RangeQueue:
@@ -144,7 +145,7 @@ def test_a_write_that_failed_leaves_the_cells_missing() -> None:
     queue.fail_write(held, *run)
     queue.release(held)
     assert queue.unheld_missing("a") == 32
-    assert queue.free_bytes() == 2 * MEBIBYTE
+    assert queue.free_bytes() == 2 * SIXTEEN_CELLS
     again = queue.take(0, MEBIBYTE)
     assert again is not None and (again.first, again.count) == (0, 16)
 

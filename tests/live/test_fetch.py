@@ -228,9 +228,9 @@ def test_killed_lanes_and_a_restarted_server_end_in_the_right_bytes(slowly: Fetc
     content = noise(10 * MIB)
     source = _source(tmp_path, content)
     process = slowly.start(slowly.place(source), "--lanes", "4")
-    _wait_for(lambda: _cells(slowly, source) > 20)
+    _wait_for(lambda: _cells(slowly, source) * CELL_BYTES > MIB)
     slowly.server.kill_children()
-    _wait_for(lambda: _cells(slowly, source) > 60)
+    _wait_for(lambda: _cells(slowly, source) * CELL_BYTES > 4 * MIB)
     slowly.server.restart()
     out, errors = process.communicate(timeout=60)
     ended = Ended(process.returncode, out, errors)
@@ -272,7 +272,7 @@ def test_a_source_that_changed_between_two_runs_is_told_and_only_its_blocks_are_
     content = bytearray(noise(8 * MIB))
     source = _source(tmp_path, bytes(content))
     process = slowly.start(slowly.place(source), "--lanes", "4")
-    _wait_for(lambda: _cells(slowly, source) > 60)
+    _wait_for(lambda: _cells(slowly, source) * CELL_BYTES > 4 * MIB)
     process.kill()
     process.communicate()
     here = _cells(slowly, source) * CELL_BYTES
@@ -290,7 +290,7 @@ def test_a_source_that_changed_between_two_runs_is_told_and_only_its_blocks_are_
 def test_a_source_that_changes_in_mid_fetch_is_named_and_not_called_verified(slowly: Fetching, tmp_path: Path) -> None:
     source = _source(tmp_path, noise(8 * MIB))
     process = slowly.start(slowly.place(source), "--lanes", "2")
-    _wait_for(lambda: _cells(slowly, source) > 20)
+    _wait_for(lambda: _cells(slowly, source) * CELL_BYTES > MIB)
     with source.open("r+b") as file:
         file.seek(7 * MIB)
         file.write(b"changed")
@@ -307,7 +307,7 @@ def test_damage_on_the_disk_is_found_by_reading_back_and_repaired(slowly: Fetchi
     content = noise(5 * MIB)
     source = _source(tmp_path, content)
     process = slowly.start(slowly.place(source), "--lanes", "2")
-    _wait_for(lambda: _cells(slowly, source) > 20)
+    _wait_for(lambda: _cells(slowly, source) * CELL_BYTES > MIB)
     process.kill()
     process.communicate()
     with _incoming(slowly, source).open("r+b") as file:
