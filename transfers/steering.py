@@ -17,7 +17,7 @@ from transfers.engine.control import Decision, Steering, begin, step
 from transfers.engine.trial import Block, count
 from transfers.engine.types import LaneReading, Sample
 from transfers.models import LaneDecision, LaneMinute, LaneSetting, Trial, TrialBlock, TrialEnd, TrialState
-from transfers.selectors.allowance import Allowance, allowance_of, lanes_at_most
+from transfers.selectors.allowance import Allowance, allowance_of, lanes_under
 
 DECISIONS_KEPT = 500  # of a host
 MINUTES_KEPT = timedelta(hours=24)
@@ -58,7 +58,7 @@ class LinkDriver:
         """Look what is wanted now; returns the number of lanes. `allowance` tells how fast they may be."""
         self.allowance = allowance_of(self._host)
         setting = LaneSetting.objects.filter(host=self._host).first()
-        self._most = lanes_at_most(self._host, setting)
+        self._most = lanes_under(setting)
         row = (
             TrialBlock.objects.filter(trial__host=self._host, trial__state=TrialState.RUNNING, done_at__isnull=True)
             .select_related("trial")

@@ -174,8 +174,8 @@ def test_what_lanes_did_is_kept_by_the_minute(lab: PlannedHost, monkeypatch: pyt
 def test_a_trial_counts_its_blocks_and_its_result_is_kept_as_the_level(lab: PlannedHost, asks: Actor) -> None:
     link = Link(lab.host)
     link.run(3)
-    trial = trial_start(host=lab.host, levels=[4, 8], level_seconds=20, seed=3, actor=asks)
-    link.run(70)
+    trial = trial_start(host=lab.host, levels=[4, 8], level_seconds=5, seed=3, actor=asks)
+    link.run(26)
     trial.refresh_from_db()
     assert trial.state == TrialState.FINISHED and trial.ended_because == TrialEnd.DONE
     view = trial_view(trial)
@@ -193,13 +193,13 @@ def test_a_trial_counts_its_blocks_and_its_result_is_kept_as_the_level(lab: Plan
 
 
 def test_a_killed_link_costs_a_trial_its_present_block_and_no_more(lab: PlannedHost, asks: Actor) -> None:
-    trial = trial_start(host=lab.host, levels=[4, 8], level_seconds=20, seed=3, actor=asks)
+    trial = trial_start(host=lab.host, levels=[4, 8], level_seconds=5, seed=3, actor=asks)
     link = Link(lab.host)
-    link.run(33)
+    link.run(13)
     done = list(TrialBlock.objects.filter(trial=trial, done_at__isnull=False).values_list("position", "new_bytes"))
     assert 4 <= len(done) < 10
     link.kill()
-    Link(lab.host).run(45)
+    Link(lab.host).run(18)
     assert (
         list(TrialBlock.objects.filter(trial=trial, position__lte=len(done)).values_list("position", "new_bytes"))
         == done
@@ -221,8 +221,8 @@ def test_a_link_that_lost_its_lease_counts_nothing_more(lab: PlannedHost, asks: 
 
 def test_equal_levels_end_as_no_difference(lab: PlannedHost, asks: Actor) -> None:
     wobble = iter(range(10**6))
-    trial = trial_start(host=lab.host, levels=[4, 8, 12], level_seconds=15, seed=5, actor=asks)
-    Link(lab.host, lambda _lanes: (10 + (next(wobble) * 7 % 5)) * MEGABIT).run(110)
+    trial = trial_start(host=lab.host, levels=[4, 8, 12], level_seconds=5, seed=5, actor=asks)
+    Link(lab.host, lambda _lanes: (10 + (next(wobble) * 7 % 5)) * MEGABIT).run(40)
     trial.refresh_from_db()
     view = trial_view(trial)
     assert trial.state == TrialState.FINISHED
@@ -230,9 +230,9 @@ def test_equal_levels_end_as_no_difference(lab: PlannedHost, asks: Actor) -> Non
 
 
 def test_a_trial_ends_with_a_statement_when_nothing_is_left_to_fetch(lab: PlannedHost, asks: Actor) -> None:
-    trial = trial_start(host=lab.host, levels=[4, 8], level_seconds=20, seed=3, actor=asks)
+    trial = trial_start(host=lab.host, levels=[4, 8], level_seconds=5, seed=3, actor=asks)
     link = Link(lab.host)
-    link.run(30)
+    link.run(8)
     assert trials_end_due() == 0
     Pack.objects.filter(plan=lab.plan).update(on_hold=True)
     assert trials_end_due() == 1 and trials_end_due() == 0

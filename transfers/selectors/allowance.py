@@ -96,8 +96,12 @@ def rates_allowed(host: Host, moments: Sequence[datetime]) -> list[int | None]:
     return [min((rate for rate in pair if rate is not None), default=None) for pair in pairs]
 
 
-def lanes_at_most(host: Host, setting: LaneSetting | None = None) -> int:
+def lanes_at_most(host: Host) -> int:
     """The largest number of lanes that steering and trials may use on a host."""
-    row = setting if setting is not None else LaneSetting.objects.filter(host=host).first()
-    most = row.most if row is not None else None
+    return lanes_under(LaneSetting.objects.filter(host=host).first())
+
+
+def lanes_under(setting: LaneSetting | None) -> int:
+    """The same from a host's row, if it has one."""
+    most = setting.most if setting is not None else None
     return min(settings.LANES_AT_MOST, most) if most is not None else settings.LANES_AT_MOST
