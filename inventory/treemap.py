@@ -47,7 +47,7 @@ def _lay(row: Sequence[float], free: Box, boxes: list[Box]) -> Box:
     """Put a row along the shorter side; returns what stays free."""
     total = sum(row)
     if free.width >= free.height:
-        depth = total / free.height if free.height else 0.0
+        depth = min(total / free.height, free.width) if free.height else 0.0  # rounding must not lead outside
         at = free.y
         for area in row:
             extent = (
@@ -56,7 +56,7 @@ def _lay(row: Sequence[float], free: Box, boxes: list[Box]) -> Box:
             boxes.append(Box(free.x, at, depth, extent))
             at += extent
         return Box(free.x + depth, free.y, max(free.width - depth, 0.0), free.height)
-    depth = total / free.width if free.width else 0.0
+    depth = min(total / free.width, free.height) if free.width else 0.0
     at = free.x
     for area in row:
         extent = free.width * area / total if total else 0.0
