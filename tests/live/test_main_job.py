@@ -24,7 +24,7 @@ from transfers.engine.geometry import Geometry, ledger_path
 from transfers.models import Build, BuildState, Check, GoodputSample
 from transfers.selectors.specs import build_spec
 from transfers.services.orders import pack_pause, pack_resume, packs_reorder
-from transfers.services.verification import landed_path
+from transfers.selectors.specs import landed_path
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300), pytest.mark.django_db(transaction=True)]
 

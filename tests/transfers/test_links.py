@@ -20,7 +20,8 @@ from tests.transfers import jobs
 from transfers.models import Build, BuildState, Check, Chunk
 from transfers.services.links import link_lease_name, link_run
 from transfers.services.ticks import due_now
-from transfers.services.verification import landed_path, open_run, verify_run
+from transfers.selectors.specs import landed_path
+from transfers.services.verification import open_run, verify_run
 
 pytestmark = pytest.mark.django_db
 

@@ -18,7 +18,7 @@ from tests.sshd import Sshd
 from tests.transfers import jobs
 from transfers.models import Build, BuildState, Check, UnpackState
 from transfers.services.unpacks import unpack_request, unpack_run
-from transfers.services.verification import landed_path
+from transfers.selectors.specs import landed_path
 
 pytestmark = pytest.mark.django_db
 

@@ -9,7 +9,8 @@ Two jobs, each a folder in staging (see `inventory.remote.jobs`):
 
 Lists are uploaded before; no name is ever part of a command. Names in lists are root-relative and NUL-ended:
 
-    KEY.names   every member, for tar and for looking again      KEY.files   regular files, for their digests
+    KEY.names   every member, for tar        KEY.files   regular files, for their digests
+    KEY.look    what is looked at again: the members, and what is left to other packs (KEY.files holds these as well)
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class StagingPlaces:
     attempt: int
 
     def list_of(self, kind: str) -> RemoteName:
-        """The uploaded list: "names", "files" or "sample"."""
+        """The uploaded list: "names", "files", "look" or "sample"."""
         return self.staging.join(f"{self.key}.{kind}".encode())
 
     def job(self, stage: str) -> RemoteName:
@@ -198,7 +199,7 @@ def digest_script(places: StagingPlaces, pieces_by_chunk: Sequence[Sequence[Piec
     parts.append(b"mv -f chunks.out.new chunks.out\n")
     if with_members:
         parts.append(_MEMBERS % {b"list": quote(places.list_of("files").raw)})
-    parts.append(_LOOK % {b"list": quote(places.list_of("names").raw)})
+    parts.append(_LOOK % {b"list": quote(places.list_of("look").raw)})
     return b"".join(parts)
 
 
@@ -322,6 +323,15 @@ def compare_look(
             size = now.size_bytes if now.kind == "file" else 0
             found.append(Member(member.name, now.kind, size, now.mtime_ns, now.mode, member.link_target, digest))
     return found, deviations
+
+
+def compare_satisfied(satisfied: Iterable[Member], found: Iterable[Member]) -> list[Deviation]:
+    """Files that are left to other packs and whose content is not what those packs carry for them."""
+    digests = {one.name: one.sha256 for one in found}
+    what = "its digest is another one than that of the file that is carried for it; accepted, it stays as previewed"
+    return [
+        Deviation(one.name, "changed", what) for one in satisfied if digests.get(one.name) not in (None, one.sha256)
+    ]
 
 
 def _changes(member: Member, now: RemoteStat) -> str:

@@ -3,6 +3,7 @@
     SHA256SUMS       `sha256sum -c SHA256SUMS` passes in the build's folder: the one file, or each file below `files/`
     chunks.sha256    one line a chunk: SHA-256, two spaces, `chunk-000001 OFFSET LENGTH` (bytes within the build)
     members.sha256   one line a file in the pack, names root-relative, with coreutils' escapes
+    satisfied.tsv    one line a file of its tree that other builds hold: SHA-256, name, build, name there (escaped)
 
 A chunk's line can be checked by hand for a build of one file, here with chunk 3 of 64 MiB:
 
@@ -15,9 +16,10 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from inventory.remote.names import escape
 from transfers.engine.members import checksum_line
 
-SUMS, CHUNKS, MEMBERS = "SHA256SUMS", "chunks.sha256", "members.sha256"
+SUMS, CHUNKS, MEMBERS, SATISFIED = "SHA256SUMS", "chunks.sha256", "members.sha256", "satisfied.tsv"
 
 
 def chunk_lines(chunks: Iterable[tuple[int, int, int, bytes]]) -> Iterator[bytes]:
@@ -30,6 +32,12 @@ def digest_lines(digests: Iterable[tuple[bytes, bytes]]) -> Iterator[bytes]:
     """Lines of a checksum file for (name, digest)."""
     for name, sha256 in digests:
         yield checksum_line(sha256, name)
+
+
+def satisfied_lines(entries: Iterable[tuple[bytes, bytes, str, bytes]]) -> Iterator[bytes]:
+    """Lines of satisfied.tsv for (digest, name, build, name there)."""
+    for sha256, name, build, name_there in entries:
+        yield f"{sha256.hex()}\t{escape(name)}\t{build}\t{escape(name_there)}\n".encode()
 
 
 def write_whole(path: Path, content: Iterable[bytes], *, mode: int = 0o644) -> None:

@@ -31,7 +31,10 @@ from transfers.engine.opens.tar import TarReader
 from transfers.engine.tree import Tree
 from transfers.engine.types import CheckLevel, Finding, Member, Outcome
 from transfers.engine.unpack_members import Filling, Remark
+from transfers.engine.unpack_satisfied import Satisfied, expected_of, fill_satisfied
 from transfers.engine.verify import Stopped
+
+NOTHING = Satisfied()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +72,14 @@ def unpack_file(
     expected: Mapping[bytes, bytes],
     *,
     act: str = "only",
+    satisfied: Satisfied = NOTHING,
     window_limit_bytes: int = WINDOW_CAP_BYTES,
     watch: Watch | None = None,
 ) -> Unpacked:
     """Unpack one landed archive into the folder `target`; content that holds no tar becomes one file in it.
 
-    `expected`: digests of files by member name. `act` names the act of which this is an attempt.
+    `expected`: digests of files by member name. `act` names the act of which this is an attempt. `satisfied`: files
+    that the tree gets from elsewhere.
     Raises ContentError, LandingError, UnpackDiffers, Stopped.
     """
 
@@ -85,12 +90,19 @@ def unpack_file(
             else:
                 about = source.stat()
                 filling.from_stream(single_name(source, compression), stream, about.st_mode, about.st_mtime_ns)
+        fill_satisfied(filling, satisfied)
 
-    return _unpack(target, expected, fill, watch or Watch(), act)
+    return _unpack(target, {**expected, **expected_of(satisfied.members)}, fill, watch or Watch(), act)
 
 
 def unpack_files(
-    source: Path, target: Path, members: Iterable[Member], *, act: str = "only", watch: Watch | None = None
+    source: Path,
+    target: Path,
+    members: Iterable[Member],
+    *,
+    act: str = "only",
+    satisfied: Satisfied = NOTHING,
+    watch: Watch | None = None,
 ) -> Unpacked:
     """Make a usable folder from a *files* build: a copy of each file, with the list's folders, links, modes and times.
 
@@ -101,9 +113,9 @@ def unpack_files(
     def fill(filling: Filling) -> None:
         with Tree(source) as landed:
             filling.from_list(listed, landed)
+        fill_satisfied(filling, satisfied)
 
-    expected = {member.name: member.sha256 for member in listed if member.kind == "file" and member.sha256 is not None}
-    return _unpack(target, expected, fill, watch or Watch(), act)
+    return _unpack(target, expected_of([*listed, *satisfied.members]), fill, watch or Watch(), act)
 
 
 def _unpack(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from inventory.remote.names import escape
@@ -82,6 +82,45 @@ class Filling:
         self._begin(name)
         self._write(name, _pieces_of_stream(stream), None, mode, mtime_ns)
 
+    def place(self, members: Sequence[Member], pieces: Iterable[tuple[int, bytes]], size_bytes: int) -> None:
+        """Make files of one content, brought as (offset, bytes), with holes between. Raises Stopped, OSError."""
+        first, *others = members
+        self._place(first, pieces, size_bytes)
+        for member in others:
+            self.copy(member, _normal(first.name))
+
+    def copy(self, member: Member, name: bytes) -> None:
+        """Make a file with the content of one that is in the folder already. Raises Stopped, OSError."""
+        if name in self.files:
+            with self.tree.reading(name) as file:
+                self._place(member, _pieces_of(file), os.fstat(file).st_size)
+
+    def _place(self, member: Member, pieces: Iterable[tuple[int, bytes]], size_bytes: int) -> None:
+        self._begin(member.name)
+        with _Named(self, member.name):
+            self._give_way(_normal(member.name))
+            self._write(member.name, pieces, size_bytes, member.mode, member.mtime_ns)
+
+    def link_hard(self, member: Member, name: bytes) -> None:
+        """Give a file of the folder a further name. Raises Stopped, OSError."""
+        if name in self.files:
+            self._begin(member.name)
+            with _Named(self, member.name):
+                self._give_way(_normal(member.name))
+                self.tree.hard_link(member.name, name)
+                self.files[_normal(member.name)] = member.name
+
+    def pause(self) -> None:
+        """Between members of a long read. Raises Stopped."""
+        if self.watch.stop():
+            raise Stopped
+        self.watch.progress(self.bytes_written)
+
+    @staticmethod
+    def pieces_of(file: int) -> Iterator[tuple[int, bytes]]:
+        """An open file as (offset, bytes)."""
+        return _pieces_of(file)
+
     def make_links(self) -> None:
         """Make the symbolic links, last of all, so that nothing was ever written through one. Raises OSError."""
         for name, (target, mtime_ns) in self.links.items():
@@ -107,9 +146,7 @@ class Filling:
             self.remarks.append(Remark(name, what, detail))
 
     def _begin(self, name: bytes) -> None:
-        if self.watch.stop():
-            raise Stopped
-        self.watch.progress(self.bytes_written)
+        self.pause()
         self.members += 1
         if name.startswith(b"/"):
             self.remark(name, "placed below", "its name begins with a slash, which was dropped")

@@ -17,11 +17,18 @@ from transfers.engine.members import decode_members
 from transfers.engine.types import BuildSpec, ChunkSpec, Member
 from transfers.models import Build, EntryList, Mode
 
+FILES_FOLDER = "files"
+
 
 def build_folder(build: Build) -> Path:
     """The build's landing folder: LANDING/<host>/<pack>/<number>/."""
     below = build.folder or f"{build.pack.plan.host.name}/{build.pack.name}/{build.number}"
     return Path(build.landing.path) / below
+
+
+def landed_path(build: Build) -> Path:
+    """Where the build's content lies once it is verified: the archive, or the folder `files`."""
+    return build_folder(build) / (build.archive_name if build.mode != Mode.FILES else FILES_FOLDER)
 
 
 def build_key(build: Build) -> str:

@@ -10,6 +10,7 @@ from django.utils import timezone
 from inventory.models import Host
 from transfers.models import Build, BuildState, RevisionState, Unpack, UnpackState
 from transfers.selectors.allowance import is_quiet
+from transfers.selectors.satisfying import carriers_awaited
 
 LINK_PAUSE_SECONDS = 15  # after a link that ended with a problem; a person who mends it may clear it at once
 LONGEST_PAUSE = timedelta(minutes=10)  # nothing waits longer; a time beyond was set before a clock was set back
@@ -82,6 +83,14 @@ def builds_in_state(state: str) -> QuerySet[Build]:
     return Build.objects.filter(_is_due(), state=state).order_by(F("pack__position"), "pk")
 
 
-def unpacks_to_run() -> QuerySet[Unpack]:
-    """Unpack acts that are asked for or were cut off."""
-    return Unpack.objects.filter(state__in=[UnpackState.QUEUED, UnpackState.RUNNING]).order_by("requested_at")
+def builds_to_open() -> list[Build]:
+    """Verified builds, but those that wait for packs that carry files of theirs."""
+    rows = builds_in_state(BuildState.VERIFIED).select_related("pack", "item")
+    return [build for build in rows if not carriers_awaited(build)]
+
+
+def unpacks_to_run() -> list[Unpack]:
+    """Unpack acts that are asked for or were cut off, but those that said that they wait for packs and still do."""
+    rows = Unpack.objects.filter(state__in=[UnpackState.QUEUED, UnpackState.RUNNING]).order_by("requested_at")
+    found = rows.select_related("build__pack", "build__item")
+    return [one for one in found if not (one.problem and carriers_awaited(one.build))]

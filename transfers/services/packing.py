@@ -36,6 +36,7 @@ from transfers.engine.packing import (
     StagingPlaces,
     archive_bytes_at_most,
     compare_look,
+    compare_satisfied,
     digest_script,
     names_list,
     need_space,
@@ -50,6 +51,7 @@ from transfers.engine.packing import (
 )
 from transfers.engine.types import BuildSpec, Deviation, Member
 from transfers.models import Build, BuildState, Chunk, Compression, Mode
+from transfers.selectors.satisfying import satisfied_members
 from transfers.selectors.specs import build_key, build_spec, list_members
 from transfers.services.archive_names import archive_name
 from transfers.services.builds import DEVIATIONS_KEPT
@@ -110,6 +112,7 @@ class _Packing:
         self._host = build.pack.plan.host
         self._places = StagingPlaces(self._host.staging_path, build_key(build), build.attempts)
         self._members = list(list_members(build.entry_list))
+        self._satisfied = satisfied_members(build)
         self._until = time.monotonic() + TURN_SECONDS
 
     def run(self) -> None:
@@ -143,7 +146,9 @@ class _Packing:
 
     def _upload_lists(self) -> None:
         self._remote.write_file(self._places.list_of("names"), names_list(self._members))
-        self._remote.write_file(self._places.list_of("files"), names_list(self._members, files_only=True))
+        looked_at = [*self._members, *self._satisfied]
+        self._remote.write_file(self._places.list_of("files"), names_list(looked_at, files_only=True))
+        self._remote.write_file(self._places.list_of("look"), names_list(looked_at))
 
     def _decide_compression(self) -> None:
         """Ask the host what zstd makes of a sample; nothing is asked where there is no zstd."""
@@ -235,6 +240,8 @@ class _Packing:
         look = read_look(self._remote, digest_job)
         digests = read_member_digests(self._remote, digest_job) if self._takes_members else None
         found, deviations = compare_look(self._members, look, digests)
+        others, moved = compare_look(self._satisfied, look, digests)
+        deviations += [*moved, *compare_satisfied(self._satisfied, others)]
         chunks: SourceDigests | None = None
         try:
             chunks = read_source_digests(self._remote, digest_job, len(spec.chunks))

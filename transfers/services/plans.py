@@ -34,6 +34,7 @@ from transfers.services.carrying import (
     need_content,
 )
 from transfers.services.entry_lists import Preview, entry_list_store, item_evaluate, preview_without
+from transfers.services.leaving import here_left_out
 from transfers.services.needs import needs_follow
 
 LARGEST_CHUNK_BYTES = 1024 * 2**20
@@ -80,11 +81,13 @@ def item_set(
     chunk_bytes: int = CHUNK_BYTES,
     aim: str = "",
     leaves_out_carried: bool = False,
+    leaves_out_here: bool = False,
     stretch: Stretch | None = None,
 ) -> Item:
     """Put a pack into a draft, or change what it carries there. Its list is made anew by the next preview.
 
-    `leaves_out_carried`: what packs before it carry with the same digest is left to them. `stretch`: the names that it
+    `leaves_out_carried`: what packs before it carry with the same digest is left to them.
+    `leaves_out_here`: files whose content was declared as already here are not packed. `stretch`: the names that it
     is bound to; None leaves them as they are.
 
     Raises NotAllowed, ValidationError (a sentence for each thing that is wrong).
@@ -108,7 +111,9 @@ def item_set(
             "exclude_rules": exclude,
             "chunk_bytes": chunk_bytes,
             "leaves_out_carried": leaves_out_carried and mode in LEAVING_MODES,
+            "leaves_out_here": leaves_out_here and mode in LEAVING_MODES,
             "entry_list": None,
+            "here_list": None,
             "satisfied_list": None,
             "carriers": [],
             "excluded_count": 0,
@@ -197,6 +202,9 @@ def item_preview(*, item: Item, actor: Actor, index: CarrierIndex | None = None)
     require(actor.user, Act.PLAN_EDIT)
     evaluated = _content(item)
     members, preview = item_evaluate(item)
+    left = here_left_out(item, members)
+    if left.here:
+        members, preview = left.kept, preview_without(preview, left.here)
     known = index or CarrierIndex.before(item)
     shared = known.share(item, members)
     told = known.told(item, shared)
@@ -211,14 +219,17 @@ def item_preview(*, item: Item, actor: Actor, index: CarrierIndex | None = None)
         if satisfied:
             need_carriers(item, told)
         item.entry_list = entry_list_store(members)
+        item.here_list = entry_list_store(left.here) if left.here else None
         item.satisfied_list = entry_list_store(satisfied) if satisfied else None
         item.carriers = told
         item.excluded_count, item.excluded_bytes = preview.excluded_count, preview.excluded_bytes
         item.warnings = list(preview.warnings)
-        kept = ("entry_list", "satisfied_list", "carriers", "excluded_count", "excluded_bytes", "warnings")
+        kept = ("entry_list", "here_list", "satisfied_list", "carriers", "excluded_count", "excluded_bytes", "warnings")
         item.save(update_fields=kept)
         carried_forget(item.revision, item.pack.name, list_digest=item.entry_list.digest)
         detail = {"list": item.entry_list.digest, "entries": preview.entry_count, "bytes": preview.total_bytes}
+        if item.here_list is not None:
+            detail["already_here"] = item.here_list.digest
         if item.satisfied_list is not None:
             detail["satisfied"] = item.satisfied_list.digest
         audit.record(act="plan.preview", actor=actor, subject=item, host=item.revision.plan.host, detail=detail)
@@ -230,7 +241,15 @@ def _content(item: Item | None) -> tuple[object, ...]:
     if item is None:
         return ()
     resources = sorted(item.resources.values_list("pk", flat=True))
-    return item.mode, item.include_rules, item.exclude_rules, item.leaves_out_carried, item.stretch, resources
+    return (
+        item.mode,
+        item.include_rules,
+        item.exclude_rules,
+        item.leaves_out_carried,
+        item.leaves_out_here,
+        item.stretch,
+        resources,
+    )
 
 
 def _changed_meanwhile(pack: Pack) -> str:
@@ -257,8 +276,11 @@ def revision_digest(revision: Revision) -> str:
             "names": [escape(item.stretch.first), escape(item.stretch.end)],
             "list": item.entry_list.digest if item.entry_list else "",
             "satisfied": item.satisfied_list.digest if item.satisfied_list else "",
+            "here": item.here_list.digest if item.here_list else "",
         }
-        for item in revision.items.select_related("pack", "entry_list", "satisfied_list").order_by("pack__name")
+        for item in revision.items.select_related("pack", "entry_list", "satisfied_list", "here_list").order_by(
+            "pack__name"
+        )
     ]
     host = revision.plan.host.name
     return hashlib.sha256(canonical_json({"host": host, "items": content}).encode("ascii")).hexdigest()
@@ -306,7 +328,7 @@ def revision_approve(*, revision: Revision, digest: str, actor: Actor, note: str
     require(actor.user, Act.PLAN_APPROVE)
     with transaction.atomic():
         _decide(revision, Decision.APPROVE, digest, actor, note)
-        detail = {"digest": digest, "note": note}
+        detail: dict[str, object] = {"digest": digest, "note": note}
         given = approvals_given(revision)
         if given < settings.APPROVALS_NEEDED:
             detail |= {"approvals": given, "needed": settings.APPROVALS_NEEDED}

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 from calculet.leases.services import lease_is_free
 from inventory.services.digest_runs import digests_sweep
+from inventory.services.had_covers import covers_sweep
+from inventory.services.had_runs import had_sweep
 from inventory.services.inside_runs import inside_sweep
 from inventory.services.overlaps import overlaps_sweep
 from inventory.services.scans import scans_sweep
 from inventory.services.snapshots import snapshots_sweep
 from transfers.models import BuildState
-from transfers.selectors.work import builds_in_state, builds_to_pack, hosts_to_link, unpacks_to_run
+from transfers.selectors.work import builds_in_state, builds_to_open, builds_to_pack, hosts_to_link, unpacks_to_run
 from transfers.services.builds import build_lease_name
 from transfers.services.links import link_lease_name
 from transfers.services.unpacks import unpack_lease_name
@@ -24,6 +26,8 @@ class Due:
     scans: tuple[int, ...]
     digests: tuple[int, ...]  # takings of digests at the source
     insides: tuple[int, ...]  # looks inside archives on their hosts
+    had: tuple[int, ...]  # declarations of what is already here
+    covers: tuple[int, ...]  # resources whose part that is already here has to be counted
     overlaps: tuple[int, ...]  # measurings of what lies twice
     snapshots: tuple[int, ...]  # of hosts' environments
     packs: tuple[int, ...]  # builds
@@ -41,12 +45,14 @@ def due_now() -> Due:
         scans=tuple(scans_sweep()),
         digests=tuple(digests_sweep()),
         insides=tuple(inside_sweep()),
+        had=tuple(had_sweep()),
+        covers=tuple(covers_sweep()),
         overlaps=tuple(overlaps_sweep()),
         snapshots=tuple(snapshots_sweep()),
         packs=_free([build.pk for build in builds_to_pack()]),
         links=tuple(host.pk for host in hosts_to_link() if lease_is_free(name=link_lease_name(host.pk))),
         verifies=_free(_ids(BuildState.RECEIVED)),
-        opens=_free(_ids(BuildState.VERIFIED)),
+        opens=_free([build.pk for build in builds_to_open()]),
         unpacks=tuple(one.pk for one in unpacks_to_run() if lease_is_free(name=unpack_lease_name(one.pk))),
         reports=tuple(unreported.values_list("pk", flat=True)),
     )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 from django.core.exceptions import ValidationError
 from django.db import DatabaseError, IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from calculet.audit import services as audit
 from calculet.leases.services import Held, LeaseTaken, lease_acquire, lease_hold, lease_release
@@ -18,11 +20,12 @@ from inventory.remote.names import escape
 from transfers.engine.landing import LandingError, LandingFull, need_room
 from transfers.engine.opens.base import ContentError, Watch
 from transfers.engine.unpack import UnpackDiffers, Unpacked, unpack_file, unpack_files
+from transfers.engine.unpack_satisfied import expected_of
 from transfers.engine.verify import Stopped
 from transfers.models import Build, BuildState, Mode, Unpack, UnpackState
-from transfers.selectors.specs import list_members
+from transfers.selectors.satisfying import carriers_awaited, satisfied_for_unpack, total_of
+from transfers.selectors.specs import landed_path, list_members
 from transfers.services.turns import Heart
-from transfers.services.verification import landed_path
 
 REMARKS_KEPT = 200
 log = logging.getLogger(__name__)
@@ -61,7 +64,7 @@ def unpack_run(unpack_id: int) -> None:
     try:
         rows = Unpack.objects.select_related("build__pack__plan__host", "build__landing", "build__member_list")
         unpack = rows.filter(pk=unpack_id, state__in=[UnpackState.QUEUED, UnpackState.RUNNING]).first()
-        if unpack is not None:
+        if unpack is not None and not _waits(unpack, held):
             _run(unpack, held)
     except (LeaseTaken, Stopped):
         return
@@ -69,11 +72,32 @@ def unpack_run(unpack_id: int) -> None:
         lease_release(held)
 
 
+def _waits(unpack: Unpack, held: Held) -> bool:
+    """True while packs that carry files of this one are not opened; the act then says which ones it waits for."""
+    awaited = carriers_awaited(unpack.build)
+    if awaited:
+        sentence = waiting_words(awaited)
+        with transaction.atomic():
+            lease_hold(held)
+            Unpack.objects.filter(pk=unpack.pk).exclude(problem=sentence).update(problem=sentence)
+    return bool(awaited)
+
+
+def waiting_words(names: Sequence[str]) -> str:
+    """What an unpack waits for, as a sentence."""
+    return ngettext(
+        "It waits for pack “%(packs)s”, which carries files of this one and is not opened. It begins by itself then.",
+        "It waits for the packs “%(packs)s”, which carry files of this one and are not opened. It begins by itself "
+        "then.",
+        len(names),
+    ) % {"packs": _("”, “").join(names)}
+
+
 def _run(unpack: Unpack, held: Held) -> None:
     if unpack.state == UnpackState.QUEUED:
         with transaction.atomic():
             lease_hold(held)
-            advance(unpack, UnpackState.RUNNING, act="unpack.begin", actor=SYSTEM)
+            advance(unpack, UnpackState.RUNNING, act="unpack.begin", actor=SYSTEM, problem="")
     try:
         with Heart(held) as heart:
             done = _unpack(unpack, Watch(stop=heart))
@@ -126,8 +150,9 @@ def _unpack(unpack: Unpack, watch: Watch) -> Unpacked:
     build = unpack.build
     target, act = Path(build.landing.path) / unpack.folder, str(unpack.pk)
     members = list(list_members(build.member_list or build.entry_list))
-    need_room(target.parent, sum(member.size_bytes for member in members))
+    satisfied = satisfied_for_unpack(build)
+    need_room(target.parent, total_of(members) + total_of(satisfied.members))
     if build.mode == Mode.FILES:
-        return unpack_files(landed_path(build), target, members, act=act, watch=watch)
-    expected = {one.name: one.sha256 for one in members if one.kind == "file" and one.sha256 is not None}
-    return unpack_file(landed_path(build), target, expected, act=act, watch=watch)
+        return unpack_files(landed_path(build), target, members, act=act, satisfied=satisfied, watch=watch)
+    expected = expected_of(members)
+    return unpack_file(landed_path(build), target, expected, act=act, satisfied=satisfied, watch=watch)

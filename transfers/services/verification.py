@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
+from itertools import chain
 
 from django.db import transaction
 from django.utils import timezone
@@ -22,23 +22,28 @@ from transfers.engine.geometry import Geometry, final_name, ledger_path
 from transfers.engine.landing import LandingError, LandingFull, landing_error, publish
 from transfers.engine.opens.base import ContentError, FoundMember, Opened, Watch
 from transfers.engine.opens.opening import open_file, open_files
-from transfers.engine.proof_files import CHUNKS, MEMBERS, SUMS, chunk_lines, digest_lines, write_whole
+from transfers.engine.proof_files import (
+    CHUNKS,
+    MEMBERS,
+    SATISFIED,
+    SUMS,
+    chunk_lines,
+    digest_lines,
+    satisfied_lines,
+    write_whole,
+)
+from transfers.engine.satisfied import carrier_of
 from transfers.engine.types import BuildSpec, CheckLevel, Finding, Member, Outcome
 from transfers.engine.verify import Expected, ReadBack, read_back
 from transfers.ledger import check_of
 from transfers.models import Build, BuildState, Check, Chunk, Mode
-from transfers.selectors.specs import build_folder, build_spec, list_members
+from transfers.selectors.satisfying import Account, account_satisfied, carriers_awaited, satisfied_members
+from transfers.selectors.specs import FILES_FOLDER, build_folder, build_spec, landed_path, list_members
 from transfers.services.entry_lists import entry_list_store
 from transfers.services.turns import BuildTurn, build_turn
 
 FINDINGS_KEPT = 10_000
 DISK_PAUSE_SECONDS = 30.0
-FILES_FOLDER = b"files"
-
-
-def landed_path(build: Build) -> Path:
-    """Where the build's content lies once it is verified: the archive, or the folder `files`."""
-    return build_folder(build) / (build.archive_name if build.mode != Mode.FILES else os.fsdecode(FILES_FOLDER))
 
 
 def verify_run(build_id: int) -> None:
@@ -156,7 +161,11 @@ def _write_sums(build: Build, spec: BuildSpec, found: ReadBack) -> None:
     """SHA256SUMS and chunks.sha256 beside the landed content."""
     folder = spec.folder
     if build.mode == Mode.FILES:
-        digests = ((FILES_FOLDER + b"/" + one.name, one.sha256 or b"") for one in _listed(build) if one.kind == "file")
+        digests = (
+            (os.fsencode(FILES_FOLDER) + b"/" + one.name, one.sha256 or b"")
+            for one in _listed(build)
+            if one.kind == "file"
+        )
         write_whole(folder / SUMS, digest_lines(digests))
     else:
         name = os.fsencode(build.archive_name)
@@ -193,9 +202,12 @@ def _note_verified(turn: BuildTurn, found: ReadBack) -> None:
 
 
 def open_run(build_id: int) -> None:
-    """Read a verified build to its end and account for every member. Safe to run twice."""
+    """Read a verified build to its end and account for every member. Safe to run twice.
+
+    A build that leaves files to other packs waits until those are opened: before, its tree is not whole.
+    """
     with build_turn(build_id, BuildState.VERIFIED) as turn:
-        if turn is None:
+        if turn is None or carriers_awaited(turn.build):
             return
         build = turn.build
         try:
@@ -209,13 +221,29 @@ def open_run(build_id: int) -> None:
                 % {"path": landed_path(build), "why": error.strerror or error}
             )
             return
-        digests = ((one.name, one.sha256) for one in opened.members if one.sha256 is not None)
+        digests = {one.name: one.sha256 for one in opened.members if one.sha256 is not None}
+        account = account_satisfied(build, digests)
+        if account.missing:
+            turn.fail(_nobody_holds(account.missing))
+            return
         try:
-            write_whole(build_folder(build) / MEMBERS, digest_lines(digests))
+            write_whole(build_folder(build) / MEMBERS, digest_lines(digests.items()))
+            if account.held:
+                entries = ((one.sha256 or b"", one.name, there.folder, name) for one, there, name in account.held)
+                write_whole(build_folder(build) / SATISFIED, satisfied_lines(entries))
         except OSError as error:
             turn.wait(str(landing_error(error, build_folder(build), 0)), seconds=DISK_PAUSE_SECONDS)
             return
-        _note_opened(turn, opened)
+        _note_opened(turn, opened, account)
+
+
+def _nobody_holds(missing: Sequence[Member]) -> str:
+    first = missing[0]
+    return _(
+        "%(count)s files of this pack are left to other packs, and the builds of those that are opened do not hold "
+        "them as they were previewed; the first: “%(name)s”, left to “%(pack)s”. What is here is kept. Propose the "
+        "plan anew: its preview then makes this pack carry them itself."
+    ) % {"count": f"{len(missing):,}", "name": escape(first.name), "pack": carrier_of(first).pack}
 
 
 def _open(turn: BuildTurn) -> Opened:
@@ -229,7 +257,7 @@ def _open(turn: BuildTurn) -> Opened:
     return open_file(landed_path(build), expected, accepted=accepted, watch=watch)
 
 
-def _note_opened(turn: BuildTurn, opened: Opened) -> None:
+def _note_opened(turn: BuildTurn, opened: Opened, account: Account) -> None:
     build = turn.build
     with transaction.atomic():
         lease_hold(turn.held)
@@ -240,7 +268,14 @@ def _note_opened(turn: BuildTurn, opened: Opened) -> None:
                 CheckLevel.MEMBER, b"", 0, opened.read_bytes, None, None, Outcome.MATCHED, 0.0, message
             )
             check_of(build, all_matched, count=opened.matched).save()
-        detail = {"members": len(opened.members), "matched": opened.matched, "content": opened.content}
+        detail: dict[str, object] = {
+            "members": len(opened.members),
+            "matched": opened.matched,
+            "content": opened.content,
+        }
+        if account.held:
+            detail["satisfied by"] = by = _satisfied_record(build, account)
+            Build.objects.filter(pk=build.pk).update(satisfied_by=by)
         if not opened.is_good:
             bad = [one for one in opened.findings if one.outcome not in (Outcome.MATCHED, Outcome.RECORDED)]
             sentence = _(
@@ -261,6 +296,20 @@ def _note_opened(turn: BuildTurn, opened: Opened) -> None:
             )
 
 
+def _satisfied_record(build: Build, account: Account) -> list[dict[str, object]]:
+    """Keep a check for each build that holds content of this one; returns what to keep with it."""
+    by: list[dict[str, object]] = []
+    for holder, files, size in account.by_build():
+        words = _("left out here, and satisfied by pack “%(pack)s”, build %(build)s: the same digests") % {
+            "pack": holder.pack.name,
+            "build": holder.number,
+        }
+        finding = Finding(CheckLevel.MEMBER, b"", 0, size, None, None, Outcome.MATCHED, 0.0, words)
+        check_of(build, finding, count=files).save()
+        by.append({"pack": holder.pack.name, "build": holder.number, "files": files, "bytes": size})
+    return by
+
+
 def _as_member(found: FoundMember) -> Member:
     kind = found.kind if found.kind in ("file", "folder", "link") else "file"
     return Member(found.name, kind, found.size_bytes, found.mtime_ns, found.mode, found.link_target, found.sha256)
@@ -270,9 +319,11 @@ def _verified_bytes(resource: Resource) -> int:
     """Bytes of the resource's files that are in opened builds, each name counted once."""
     top = resource.path.raw.strip(b"/")
     here: dict[bytes, int] = {}
-    builds = Build.objects.filter(item__resources=resource, state=BuildState.OPENED).select_related("entry_list")
+    builds = Build.objects.filter(item__resources=resource, state=BuildState.OPENED).select_related(
+        "entry_list", "item__satisfied_list"
+    )
     for build in builds.distinct():
-        for member in list_members(build.entry_list):
+        for member in chain(list_members(build.entry_list), satisfied_members(build)):
             if member.kind == "file" and (member.name == top or member.name.startswith(top + b"/")):
                 here[member.name] = member.size_bytes
     return sum(here.values())
