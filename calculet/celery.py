@@ -40,6 +40,8 @@ app.conf.update(
         "inventory.tasks.look_inside": {"queue": "crunch"},
         "inventory.tasks.take_snapshot": {"queue": "crunch"},
         "inventory.tasks.measure_overlaps": {"queue": "crunch"},
+        "transfers.tasks.read_had": {"queue": "crunch"},
+        "transfers.tasks.count_had": {"queue": "crunch"},
         "transfers.tasks.pack_build": {"queue": "crunch"},
         "transfers.tasks.verify_build": {"queue": "crunch"},
         "transfers.tasks.open_build": {"queue": "crunch"},

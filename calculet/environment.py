@@ -8,13 +8,17 @@ from __future__ import annotations
 import os
 import zoneinfo
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
 ENVIRONMENT_NAMES = frozenset(
     {
         "CALCULET_ALLOWED_HOSTS",
+        "CALCULET_APPROVALS",
         "CALCULET_DATA_DIR",
         "CALCULET_DEBUG",
+        "CALCULET_HAD_DIRS",
         "CALCULET_HTTPS",
+        "CALCULET_IMPORT_FOLDERS",
         "CALCULET_KEY_DIR",
         "CALCULET_LANDING_DIR",
         "CALCULET_LANES_AT_MOST",
@@ -73,6 +77,14 @@ def read_text(name: str, default: str) -> str:
 def read_names(name: str, default: Sequence[str]) -> list[str]:
     """Names with commas between them."""
     return [part.strip() for part in read_text(name, ",".join(default)).split(",") if part.strip()]
+
+
+def read_folders(name: str) -> list[Path]:
+    """Absolute folders with colons between them; none when the variable is not set."""
+    folders = [Path(part) for part in read_text(name, "").split(":") if part]
+    if not all(folder.is_absolute() for folder in folders):
+        raise EnvironmentWrong(name, os.environ[name], "absolute folders with colons between them")
+    return folders
 
 
 def read_switch(name: str, *, default: bool) -> bool:

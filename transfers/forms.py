@@ -228,6 +228,11 @@ class ItemForm(PageForm):
         widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
         help_text=_("One pattern a line. What matches here stays out."),
     )
+    leaves_out_here = forms.BooleanField(
+        label=_("Leave out what is already here"),
+        required=False,
+        help_text=_("Files with a digest that a declared folder, landing or checksum list holds. Archive and files."),
+    )
     chunk_mebibytes = forms.IntegerField(
         label=_("Chunk size in MiB"),
         initial=64,
@@ -252,6 +257,7 @@ class ItemForm(PageForm):
             "resources": list(item.resources.values_list("pk", flat=True)),
             "include_rules": "\n".join(item.include_rules),
             "exclude_rules": "\n".join(item.exclude_rules),
+            "leaves_out_here": item.leaves_out_here,
             "chunk_mebibytes": item.chunk_bytes // MEBIBYTE,
         }
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from celery import Task, shared_task
 
 from inventory.services.digest_policy import digests_ask_due
+from inventory.services.had_covers import cover_count
+from inventory.services.had_runs import had_run
 from inventory.tasks import look_inside, measure_overlaps, run_digests, run_scan, take_snapshot
 from transfers.services.forecasts import forecasts_keep
+from transfers.services.leaving import landing_proofs
 from transfers.services.links import link_run
 from transfers.services.orders import holds_release_due
 from transfers.services.packing import pack_run
@@ -30,6 +33,8 @@ def tick() -> None:
     _hint(run_scan, due.scans)
     _hint(run_digests, due.digests)
     _hint(look_inside, due.insides)
+    _hint(read_had, due.had)
+    _hint(count_had, due.covers)
     _hint(measure_overlaps, due.overlaps)
     _hint(take_snapshot, due.snapshots)
     _hint(pack_build, due.packs)
@@ -49,6 +54,18 @@ def _hint(task: Task[[int], None], ids: tuple[int, ...]) -> None:
 def run_link(host_id: int) -> None:
     """Fetch what the host's plan asks for."""
     link_run(host_id)
+
+
+@shared_task(ignore_result=True)  # type: ignore[untyped-decorator]
+def read_had(source_id: int) -> None:
+    """Read what was declared as already here."""
+    had_run(source_id, proofs=landing_proofs)
+
+
+@shared_task(ignore_result=True)  # type: ignore[untyped-decorator]
+def count_had(resource_id: int) -> None:
+    """Count how much of a resource is already here."""
+    cover_count(resource_id)
 
 
 @shared_task(ignore_result=True)  # type: ignore[untyped-decorator]

@@ -2,6 +2,7 @@
 
 from inventory.models.digests import DigestRun, KnownDigest
 from inventory.models.fields import RemoteNameField
+from inventory.models.had import HadCover, HadFile, HadKind, HadSource, HadState
 from inventory.models.hosts import Channel, DigestPolicy, Host, HostKey
 from inventory.models.imports import ImportedList, ListState
 from inventory.models.insides import InsideArchive, InsidePiece, InsideRun
@@ -20,6 +21,11 @@ __all__ = [
     "Entry",
     "EntryState",
     "EntryStates",
+    "HadCover",
+    "HadFile",
+    "HadKind",
+    "HadSource",
+    "HadState",
     "Host",
     "HostKey",
     "ImportedList",

@@ -38,7 +38,7 @@ from transfers.models import (
     Revision,
     RevisionState,
 )
-from transfers.services.plans import revision_digest
+from transfers.services.revision_digests import revision_digest
 
 MEBIBYTE = 2**20
 DIGEST = hashlib.sha256(b"a build").hexdigest()

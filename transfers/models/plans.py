@@ -131,6 +131,9 @@ class Item(models.Model):
     # Packs that carry content of this one: [{"pack", "list" (its digest), "files", "bytes"}], left out or not.
     carriers = models.JSONField(default=list)
     came_of = models.JSONField(default=list)  # names of packs whose content it took over by a split or a merge
+    # Leave out what is already here by a declaration (see inventory.models.had), as the preview found it.
+    leaves_out_here = models.BooleanField(default=False)
+    here_list = models.ForeignKey(EntryList, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
     # What the preview said, kept so that the approver sees what the author saw.
     excluded_count = models.PositiveBigIntegerField(default=0)
     excluded_bytes = models.PositiveBigIntegerField(default=0)

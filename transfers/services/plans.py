@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,12 +13,11 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from calculet.audit import services as audit
-from calculet.audit.chain import canonical_json
 from calculet.lifecycle import Actor, StateConflict, advance
 from calculet.people.models import Person
 from calculet.people.roles import Act, require
 from inventory.models import Host, Resource
-from inventory.remote.names import RemoteName, escape
+from inventory.remote.names import RemoteName
 from transfers.engine.slices import Stretch
 from transfers.engine.types import CHUNK_BYTES
 from transfers.models import Approval, Decision, Item, Mode, Pack, Plan, Revision, RevisionState
@@ -36,6 +34,7 @@ from transfers.services.carrying import (
 from transfers.services.entry_lists import Preview, entry_list_store, item_evaluate, preview_without
 from transfers.services.leaving import here_left_out
 from transfers.services.needs import needs_follow
+from transfers.services.revision_digests import revision_digest
 
 LARGEST_CHUNK_BYTES = 1024 * 2**20
 
@@ -257,33 +256,6 @@ def _changed_meanwhile(pack: Pack) -> str:
         "Somebody changed pack “%(pack)s” of this draft at the same moment. Nothing was kept of this; look at the "
         "draft as it is now, and do it again."
     ) % {"pack": pack.name}
-
-
-def revision_digest(revision: Revision) -> str:
-    """SHA-256 of what an approval is of: each pack's mode, cut, resources, rules, explicit list, and the list of what
-    it leaves to other packs.
-
-    Execution order, pause and hold are operators' acts and are left out.
-    """
-    content = [
-        {
-            "pack": item.pack.name,
-            "mode": item.mode,
-            "chunk_bytes": item.chunk_bytes,
-            "resources": sorted(item.resources.values_list("name", flat=True)),
-            "include": item.include_rules,
-            "exclude": item.exclude_rules,
-            "names": [escape(item.stretch.first), escape(item.stretch.end)],
-            "list": item.entry_list.digest if item.entry_list else "",
-            "satisfied": item.satisfied_list.digest if item.satisfied_list else "",
-            "here": item.here_list.digest if item.here_list else "",
-        }
-        for item in revision.items.select_related("pack", "entry_list", "satisfied_list", "here_list").order_by(
-            "pack__name"
-        )
-    ]
-    host = revision.plan.host.name
-    return hashlib.sha256(canonical_json({"host": host, "items": content}).encode("ascii")).hexdigest()
 
 
 def revision_propose(*, revision: Revision, actor: Actor, note: str = "") -> Revision:
