@@ -39,11 +39,16 @@ def _through_slots(released: Floats, sizes: Floats, slots: Places) -> Floats:
     borders = np.append(released[:, 1:], np.full((count, 1), np.inf), axis=1).ravel()
     onward = np.arange(count * width, dtype=np.intp)  # itself, or a later slot when it is full
     base = onward[::width].copy()
-    found = np.empty(sizes.shape[::-1])
-    for job, (first, left) in enumerate(zip(slots.tolist(), np.ascontiguousarray(sizes.T), strict=True)):
+    end = base + width - 1
+    found, lefts = np.empty(sizes.shape[::-1]), np.ascontiguousarray(sizes.T)
+    lowest = np.minimum.accumulate(slots[::-1])[::-1].tolist()
+    for job, first in enumerate(slots.tolist()):
         begin = base + first
-        found[job], last = _fill(begin, left, filled, borders, onward)
-        onward[begin] = last
+        found[job], onward[begin] = _fill(begin, lefts[job], filled, borders, onward)
+        behind = job + 1
+        if behind < len(lefts) and (onward[begin] == end).all() and (_free(base + lowest[behind], onward) == end).all():
+            found[behind:] = filled[end] + np.cumsum(lefts[behind:], axis=0)  # no free stretch is left to any of them
+            break
     return found.T
 
 
