@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
 from pathlib import Path
 
 from django.conf import settings
@@ -56,9 +55,14 @@ def _made(kind: HadKind, name: str, place: RemoteName, actor: Actor) -> HadSourc
     return row
 
 
+def roots_allowed() -> list[Path]:
+    """The folders that the installation names for it."""
+    return list(settings.HAD_DIRS)
+
+
 def folder_allowed(text: str) -> Path:
     """The real path of a folder at or below one that the installation names, links resolved. Raises ValueWrong."""
-    roots = settings.HAD_DIRS
+    roots = roots_allowed()
     reason = ""
     if not roots:
         reason = _("this installation names no folders for it. Set CALCULET_HAD_DIRS.")
@@ -97,7 +101,7 @@ def had_list(*, content: bytes, file_name: str, actor: Actor, name: str = "", fo
         raise ValueWrong("file", _("The list is larger than 64 MiB. Nothing was kept. Split it."))
     found = read_list(content, format_name=format_name, file_name=file_name)
     files = [entry for entry in found.entries if entry.kind == "file"]
-    proven = sum(entry.digest("sha256") is not None for entry in files)
+    proven = sum(bool(entry.digest("sha256")) for entry in files)
     if not proven:
         raise ValueWrong(
             "file", _("The list holds no SHA-256, and by nothing else is a file known to be here. Nothing was kept.")
@@ -133,7 +137,7 @@ def _keep(row: HadSource, found: FileList) -> None:
             taken_at=now,
         )
         for entry in found.entries
-        if entry.kind == "file" and (digest := entry.digest("sha256")) is not None
+        if entry.kind == "file" and (digest := entry.digest("sha256"))
     ]
     HadFile.objects.bulk_create(rows, batch_size=_STORE_FILES)
 
@@ -178,12 +182,3 @@ def had_cancel(*, source: HadSource, actor: Actor) -> None:
 def had_lease(source_id: int) -> str:
     """The name of the lease under which a declaration is read."""
     return f"had:{source_id}"
-
-
-def digests_covered(digests: Iterable[bytes]) -> dict[bytes, HadFile]:
-    """Some digests with a file each that is already here: the evidence."""
-    rows = HadFile.objects.filter(source__state=HadState.FINISHED, sha256__in=list(digests)).select_related("source")
-    found: dict[bytes, HadFile] = {}
-    for row in rows.order_by("pk"):
-        found.setdefault(bytes(row.sha256), row)
-    return found

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from calculet.http import ActDoneAlready, PersonRequest, page_or_part
 from calculet.people.roles import Act, require
-from inventory import browsing, insides, selectors
+from inventory import browsing, here, insides, selectors
 from inventory.forms import ResourceForm
 from inventory.models import DigestRun, Host, Resource, Scan, ScanChange
 from inventory.services import digest_runs, resources, scans
@@ -42,6 +42,7 @@ def resource(request: PersonRequest, pk: int) -> HttpResponse:
         "latest": latest,
         "folder": browsing.folder_page(latest, root, limit=FIRST_ENTRIES) if latest and root else None,
         "digests": selectors.digests_of(row, latest),
+        "cover": here.cover_of(row),
         "insides": insides.insides_shown(row),
         "lists": selectors.lists_of(row),
         "has_no_shell": selectors.has_no_shell(row.host),

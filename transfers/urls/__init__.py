@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from transfers.urls import evidence, packs, plans
+from transfers.urls import evidence, here, links, packs, plans
 
 app_name = "transfers"
 
-urlpatterns = [*packs.urlpatterns, *plans.urlpatterns, *evidence.urlpatterns]
+urlpatterns = [*packs.urlpatterns, *links.urlpatterns, *plans.urlpatterns, *evidence.urlpatterns, *here.urlpatterns]

@@ -18,6 +18,7 @@ from calculet.people.roles import Act, require
 from inventory.models import Host
 from transfers.forms import ItemForm, resources_with_place
 from transfers.models import Item, Revision
+from transfers.selectors.here import left_out_of
 from transfers.selectors.revisions import list_sample
 from transfers.services import plans
 from transfers.services.entry_lists import Preview
@@ -91,6 +92,7 @@ def _editor(
         "form": form,
         "item": item,
         "preview": preview,
+        "left_out": left_out_of(item) if preview is not None else None,
         "is_saved": is_saved,
         "is_part": is_part,
         "has_resources": resources_with_place(host).exists(),
