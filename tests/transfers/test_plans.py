@@ -100,14 +100,26 @@ def test_what_cannot_be_packed_is_counted_by_kind(host: Host, alice: Person) -> 
     assert seen.warnings == ("2 entries of the kind “socket” cannot be packed and are left out.",)
 
 
-def test_parts_are_ordered_by_number_not_by_letter(host: Host, alice: Person) -> None:
-    tree = resource_of(host, "parts", b"/p", {b"i.part-%d" % number: 8 for number in (10, 9, 2, 1)})
+@pytest.mark.parametrize("count", [12, 101, 1001])
+def test_parts_are_ordered_by_number_not_by_letter(host: Host, alice: Person, count: int) -> None:
+    names = [b"i.part-%d" % number for number in range(1, count + 1)]
+    tree = resource_of(host, "parts", b"/p", {b"SHA256SUMS": 100, **dict.fromkeys(reversed(names), 8)})
     item = draft_with(host, alice, "image", tree, mode="parts")
-    preview(item, alice)
+    assert preview(item, alice).total_bytes == 8 * count
     item.refresh_from_db()
     assert item.entry_list is not None
     files = [one.name for one in list_members(item.entry_list) if one.kind == "file"]
-    assert files == [b"p/i.part-1", b"p/i.part-2", b"p/i.part-9", b"p/i.part-10"]
+    assert files == [b"p/" + name for name in names]
+
+
+@pytest.mark.parametrize(("change", "sentence"), [({b"i.part-57": None}, "number 57"), ({b"notes": 8}, "p/notes")])
+def test_a_set_of_parts_with_a_gap_or_a_stray_is_refused(
+    host: Host, alice: Person, change: dict[bytes, int | None], sentence: str
+) -> None:
+    files = dict.fromkeys((b"i.part-%d" % number for number in range(101)), 8) | change
+    tree = resource_of(host, "parts", b"/p", {name: size for name, size in files.items() if size is not None})
+    with pytest.raises(ValidationError, match=sentence):
+        preview(draft_with(host, alice, "image", tree, mode="parts"), alice)
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 import zstandard
 from django.core.exceptions import ValidationError
@@ -17,10 +17,13 @@ from inventory.remote.names import escape
 from inventory.selectors import latest_scan
 from transfers.engine.members import encode_members
 from transfers.engine.slices import members_in
+from transfers.engine.split_names import PartsWrong, is_list_of_sums, number_parts
 from transfers.engine.types import Member
 from transfers.models import EntryList, Item, Mode
 from transfers.rules import RuleError, Rules
 from transfers.selectors.specs import list_members
+from transfers.services.delta_lists import delta_members
+from transfers.services.host_means import need_shell
 
 SAMPLE_NAMES = 20
 _PACKABLE = {Entry.Kind.FILE, Entry.Kind.FOLDER, Entry.Kind.LINK}
@@ -58,13 +61,11 @@ def item_evaluate(item: Item) -> tuple[list[Member], Preview]:
     Raises ValidationError: no resource, a resource without a finished scan, a pattern that means nothing, or content
     that the mode can't carry.
     """
-    resources = list(item.resources.order_by("pk"))
-    if not resources:
-        raise ValidationError(_("Pack “%(pack)s” names no resource. Choose at least one.") % {"pack": item.pack.name})
-    sorting = _Sorted()
-    for resource in resources:
-        _sort_resource(item, resource, sorting)
-    members = members_in(_in_order(item.mode, sorting.members.values()), item.stretch)
+    need_shell(item.revision.plan.host)
+    members, sorting = item_members(item)
+    told: tuple[str, ...] = ()
+    if item.delta_of is not None:
+        members, told = delta_members(item, item.delta_of, members)
     _check_mode(item, members)
     files = [member for member in members if member.kind == "file"]
     preview = Preview(
@@ -73,11 +74,22 @@ def item_evaluate(item: Item) -> tuple[list[Member], Preview]:
         total_bytes=sum(member.size_bytes for member in files),
         excluded_count=sorting.excluded_count,
         excluded_bytes=sorting.excluded_bytes,
-        warnings=(*_warnings(item, sorting), *_overlaps(item, members)),
+        warnings=(*told, *_warnings(item, sorting), *(_overlaps(item, members) if item.delta_of is None else ())),
         included_sample=tuple(escape(b"/" + member.name) for member in _spread(files)),
         excluded_sample=tuple(sorting.excluded_sample),
     )
     return members, preview
+
+
+def item_members(item: Item) -> tuple[list[Member], _Sorted]:
+    """What an item's rules give on the latest scans, whatever other packs hold of it. Raises ValidationError."""
+    resources = list(item.resources.order_by("pk"))
+    if not resources:
+        raise ValidationError(_("Pack “%(pack)s” names no resource. Choose at least one.") % {"pack": item.pack.name})
+    sorting = _Sorted()
+    for resource in resources:
+        _sort_resource(item, resource, sorting)
+    return members_in(_in_order(item.mode, sorting.members.values()), item.stretch), sorting
 
 
 def _sort_resource(item: Item, resource: Resource, sorting: _Sorted) -> None:
@@ -149,15 +161,24 @@ def _member(entry: Entry, full: bytes) -> Member:
 
 
 def _in_order(mode: str, members: Iterable[Member]) -> list[Member]:
-    """By name, part by part, so that a folder comes before its content; parts by number, as `split` made them."""
+    """By name, part by part, so that a folder comes before its content; parts by number, as `split` made them.
+
+    Raises ValidationError for a set of parts with a gap or with files that are none of it.
+    """
     found = list(members)
     if mode == Mode.PARTS:
-        return sorted(found, key=lambda member: [_number(part) for part in re.split(rb"(\d+)", member.name)])
+        return _parts_in_order(found)
     return sorted(found, key=lambda member: member.name.split(b"/"))
 
 
-def _number(part: bytes) -> tuple[int, int, bytes]:
-    return (1, int(part), b"") if part.isdigit() else (0, 0, part)
+def _parts_in_order(members: Sequence[Member]) -> list[Member]:
+    """Folders first, then the parts; lists of checksums that lie beside them are no parts and are left out."""
+    files = {one.name: one for one in members if one.kind == "file" and not is_list_of_sums(one.name)}
+    others = sorted((one for one in members if one.kind != "file"), key=lambda one: one.name.split(b"/"))
+    try:
+        return [*others, *(files[name] for name in number_parts(files).ordered())]
+    except PartsWrong as error:
+        raise ValidationError(str(error)) from error
 
 
 def _check_mode(item: Item, members: Sequence[Member]) -> None:
@@ -215,6 +236,23 @@ def _overlaps(item: Item, members: Sequence[Member]) -> Iterator[str]:
 def _spread(files: Sequence[Member]) -> Sequence[Member]:
     """Some names from the whole of the list, not only from its beginning."""
     return files[:: max(1, -(-len(files) // SAMPLE_NAMES))]
+
+
+def preview_kept(item: Item) -> Preview:
+    """What an item's list comes to that stays as it was approved."""
+    entries = item.entry_list
+    assert entries is not None
+    sample = (member for member in list_members(entries) if member.kind == "file")
+    return Preview(
+        file_count=entries.file_count,
+        entry_count=entries.entry_count,
+        total_bytes=entries.total_bytes,
+        excluded_count=item.excluded_count,
+        excluded_bytes=item.excluded_bytes,
+        warnings=tuple(item.warnings),
+        included_sample=tuple(escape(b"/" + member.name) for member in islice(sample, SAMPLE_NAMES)),
+        excluded_sample=(),
+    )
 
 
 def preview_without(preview: Preview, satisfied: Sequence[Member]) -> Preview:
