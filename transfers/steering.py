@@ -189,7 +189,7 @@ class _Minutes:
         minute = now.replace(second=0, microsecond=0)
         if minute != self._at:
             if self._at is not None:
-                self._write()
+                self._write(self._at)
                 LaneMinute.objects.filter(host=self._host, at__lt=now - MINUTES_KEPT).delete()
             self._take_up(minute, now)
         self._seconds += sample.seconds
@@ -200,7 +200,7 @@ class _Minutes:
         self._last = {lane.number: lane for lane in sample.lanes}
         if self._written is None or (now - self._written).total_seconds() >= MINUTE_WRITTEN_SECONDS:
             self._written = now
-            self._write()
+            self._write(minute)
 
     def _take_up(self, minute: datetime, now: datetime) -> None:
         """Begin a minute, or go on with one that a link before this one began."""
@@ -219,10 +219,10 @@ class _Minutes:
             sums[1] = round(sums[1] + seconds, 1)
         sums[2] += max(0, lane.redials - (before.redials if before is not None else 0))
 
-    def _write(self) -> None:
+    def _write(self, minute: datetime) -> None:
         LaneMinute.objects.update_or_create(
             host=self._host,
-            at=self._at,
+            at=minute,
             defaults={
                 "seconds": self._seconds,
                 "new_bytes": self._new_bytes,

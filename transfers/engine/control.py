@@ -196,11 +196,12 @@ def _judge(now: Steering, most: int) -> tuple[Steering, Decision | None]:
     if now.before is None:
         return _grow(now, rate, most, f"{_lanes(now.lanes)} bring {_words(rate)}")
     gain = rate.mean / max(1.0, now.before.rate.mean)
-    if not _is_sure(gain, rate, now.before.rate, now):
+    before = now.before
+    if not _is_sure(gain, rate, before.rate, now, is_more=now.lanes > before.lanes):
         return now, None
-    if now.lanes < now.before.lanes:
-        return _fewer_judged(now, now.before, rate, gain)
-    said = f"{_lanes(now.lanes)} bring {_words(rate)}, {now.before.lanes} brought {_words(now.before.rate)}"
+    if now.lanes < before.lanes:
+        return _fewer_judged(now, before, rate, gain)
+    said = f"{_lanes(now.lanes)} bring {_words(rate)}, {before.lanes} brought {_words(before.rate)}"
     if gain >= CLEAR_GAIN:
         if now.phase is Phase.GROWING:
             return _grow(now, rate, most, said)
@@ -209,17 +210,17 @@ def _judge(now: Steering, most: int) -> tuple[Steering, Decision | None]:
     now = replace(now, patience=patience, tries_fewer=True)
     if gain >= SOME_GAIN:
         return _kept(now, f"{said}, little less: kept.")
-    return _changed(now, now.before.lanes, Phase.HOLDING, f"{said}: back to {now.before.lanes}.", rate=rate)
+    return _changed(now, before.lanes, Phase.HOLDING, f"{said}: back to {before.lanes}.", rate=rate)
 
 
-def _is_sure(gain: float, rate: Rate, other: Rate, now: Steering) -> bool:
+def _is_sure(gain: float, rate: Rate, other: Rate, now: Steering, *, is_more: bool) -> bool:
     """True when noise hardly hides the answer any more, or when it was looked at for long enough."""
     if len(now.rates) >= (SAMPLES_TO_GROW if now.phase is Phase.GROWING else SAMPLES_TO_TRY):
         return True
     if now.phase is Phase.TRYING and len(now.rates) < 2 * SAMPLES_TO_JUDGE:
         return False
     unsure = gain * ((rate.high - rate.mean) / max(1.0, rate.mean) + (other.high - other.mean) / max(1.0, other.mean))
-    worth = CLEAR_GAIN if now.before is not None and now.lanes > now.before.lanes else NO_LOSS
+    worth = CLEAR_GAIN if is_more else NO_LOSS
     return abs(gain - worth) > unsure
 
 

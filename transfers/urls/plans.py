@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from transfers.views import forecasts, packs, plan_files, plan_items, plans, revisions
+from transfers.views import deltas, forecasts, packs, plan_files, plan_items, plans, revisions
 
 _PLAN = "plans/<slug:host>/"
 _REVISION = f"{_PLAN}revisions/<int:number>/"
@@ -23,6 +23,7 @@ urlpatterns: list[URLPattern] = [
     path(f"{_PLAN}draft/items/new/", plan_items.item_new, name="item-new"),
     path(f"{_PLAN}draft/items/<int:pk>/", plan_items.item_edit, name="item"),
     path(f"{_PLAN}draft/items/<int:pk>/remove/", plan_items.item_remove, name="item-remove"),
+    path(f"{_PLAN}draft/delta/<slug:pack>/", deltas.delta_add, name="delta-add"),
     path(f"{_PLAN}compare/", revisions.compare, name="compare"),
     path(_REVISION, revisions.revision, name="revision"),
     path(f"{_REVISION}approve/", revisions.revision_approve, name="revision-approve"),

@@ -6,7 +6,7 @@ from django.http import Http404
 from django.shortcuts import get_object_or_404
 
 from inventory.models import Host
-from transfers.models import Build, Item, Pack, Plan, Report, Revision, RevisionState
+from transfers.models import Build, Item, Pack, Plan, Report, Revision, RevisionState, Trial
 from transfers.selectors.board import builds_for_pages, items_for_pages
 from transfers.selectors.evidence import reports_for_pages
 from transfers.selectors.revisions import revisions_for_pages
@@ -49,6 +49,11 @@ def draft_item(host: str, pk: int) -> Item:
     if item is None or item.revision.state != RevisionState.DRAFT:
         raise Http404
     return item
+
+
+def trial_numbered(host: str, pk: int) -> Trial:
+    """A trial of a host. Raises Http404."""
+    return get_object_or_404(Trial.objects.select_related("host", "started_by"), host__name=host, pk=pk)
 
 
 def report_numbered(pk: int) -> Report:
