@@ -22,6 +22,7 @@ from transfers.engine.slices import Stretch
 from transfers.engine.types import CHUNK_BYTES
 from transfers.models import Approval, Decision, Item, Mode, Pack, Plan, Revision, RevisionState
 from transfers.rules import RuleError, Rules
+from transfers.services.bases import bases_copy, bases_now, bases_set, lists_let_go
 from transfers.services.builds import builds_create
 from transfers.services.carrying import (
     LEAVING_MODES,
@@ -31,8 +32,9 @@ from transfers.services.carrying import (
     need_carriers,
     need_content,
 )
-from transfers.services.entry_lists import Preview, entry_list_store, item_evaluate, preview_without
+from transfers.services.entry_lists import Preview, entry_list_store, item_evaluate, preview_kept, preview_without
 from transfers.services.leaving import here_left_out
+from transfers.services.host_means import need_shell
 from transfers.services.needs import needs_follow
 from transfers.services.revision_digests import revision_digest
 
@@ -54,10 +56,12 @@ def draft_start(*, host: Host, actor: Actor, note: str = "") -> Revision:
         )
         base = plan.revisions.filter(state=RevisionState.APPROVED).first()
         for item in base.items.order_by("position") if base else ():
-            resources = list(item.resources.all())
+            resources, bases = list(item.resources.all()), list(item.bases.all())
             item.pk, item.revision, item._state.adding = None, draft, True
             item.save()
             item.resources.set(resources)
+            bases_copy(bases, item)
+        lists_let_go(draft)
         audit.record(act="plan.draft", actor=actor, subject=draft, detail={"copy of": base.number if base else None})
     return draft
 
@@ -95,7 +99,7 @@ def item_set(
     include, exclude = _patterns(include_rules), _patterns(exclude_rules)
     _check_item(revision, pack_name, mode, resources, include, exclude, chunk_bytes)
     with transaction.atomic():
-        _need_draft(revision)
+        need_draft(revision)
         plan = revision.plan
         pack = plan.packs.filter(name=pack_name).first()
         if pack is None:
@@ -112,6 +116,7 @@ def item_set(
             "leaves_out_carried": leaves_out_carried and mode in LEAVING_MODES,
             "leaves_out_here": leaves_out_here and mode in LEAVING_MODES,
             "entry_list": None,
+            "keeps_list": False,
             "here_list": None,
             "satisfied_list": None,
             "carriers": [],
@@ -171,7 +176,7 @@ def _check_item(
         raise ValidationError(wrong)
 
 
-def _need_draft(revision: Revision) -> None:
+def need_draft(revision: Revision) -> None:
     """Lock the revision and see that its content may still change. Raises ValidationError."""
     now = Revision.objects.select_for_update().get(pk=revision.pk)
     if now.state != RevisionState.DRAFT:
@@ -185,12 +190,19 @@ def item_remove(*, item: Item, actor: Actor) -> None:
     """Take a pack out of a draft. What was fetched of it stays. Raises NotAllowed, ValidationError."""
     require(actor.user, Act.PLAN_EDIT)
     with transaction.atomic():
-        _need_draft(item.revision)
+        need_draft(item.revision)
         detail = {"pack": item.pack.name}
         revision, host = item.revision, item.revision.plan.host
         item.delete()
+        pack_forget_unused(item.pack)
         carried_forget(revision, detail["pack"])
         audit.record(act="plan.item_remove", actor=actor, subject=revision, host=host, detail=detail)
+
+
+def pack_forget_unused(pack: Pack) -> None:
+    """Let go of a pack's name that no revision, build or capability knows."""
+    if not (pack.items.exists() or pack.builds.exists() or pack.needed_by.exists() or pack.delta_items.exists()):
+        pack.delete()
 
 
 def item_preview(*, item: Item, actor: Actor, index: CarrierIndex | None = None) -> Preview:
@@ -199,7 +211,10 @@ def item_preview(*, item: Item, actor: Actor, index: CarrierIndex | None = None)
     `index` is what the items before it carry; it is made here when it is not given.
     """
     require(actor.user, Act.PLAN_EDIT)
-    evaluated = _content(item)
+    if item.keeps_list and item.entry_list is not None:
+        return preview_kept(item)
+    evaluated = content_of(item)
+    bases = bases_now(item)
     members, preview = item_evaluate(item)
     left = here_left_out(item, members)
     if left.here:
@@ -212,8 +227,8 @@ def item_preview(*, item: Item, actor: Actor, index: CarrierIndex | None = None)
         need_content(item, shared.kept)
         members, preview = shared.kept, preview_without(preview, satisfied)
     with transaction.atomic():
-        _need_draft(item.revision)
-        if evaluated != _content(Item.objects.filter(pk=item.pk).first()):
+        need_draft(item.revision)
+        if evaluated != content_of(Item.objects.filter(pk=item.pk).first()):
             raise ValidationError(_changed_meanwhile(item.pack))
         if satisfied:
             need_carriers(item, told)
@@ -225,6 +240,7 @@ def item_preview(*, item: Item, actor: Actor, index: CarrierIndex | None = None)
         item.warnings = list(preview.warnings)
         kept = ("entry_list", "here_list", "satisfied_list", "carriers", "excluded_count", "excluded_bytes", "warnings")
         item.save(update_fields=kept)
+        bases_set(item, bases)
         carried_forget(item.revision, item.pack.name, list_digest=item.entry_list.digest)
         detail = {"list": item.entry_list.digest, "entries": preview.entry_count, "bytes": preview.total_bytes}
         if item.here_list is not None:
@@ -235,7 +251,7 @@ def item_preview(*, item: Item, actor: Actor, index: CarrierIndex | None = None)
     return preview
 
 
-def _content(item: Item | None) -> tuple[object, ...]:
+def content_of(item: Item | None) -> tuple[object, ...]:
     """What a list is made from; nothing when the item is gone."""
     if item is None:
         return ()
@@ -272,7 +288,7 @@ def revision_propose(*, revision: Revision, actor: Actor, note: str = "") -> Rev
         item_preview(item=item, actor=actor, index=index)
         index.add(item)
     with transaction.atomic():
-        _need_draft(revision)
+        need_draft(revision)
         unlisted = revision.items.filter(entry_list=None).select_related("pack").first()
         if unlisted is not None:
             raise ValidationError(_changed_meanwhile(unlisted.pack))
@@ -298,6 +314,7 @@ def revision_approve(*, revision: Revision, digest: str, actor: Actor, note: str
     Raises NotAllowed, ValidationError (the author, another digest), StateConflict.
     """
     require(actor.user, Act.PLAN_APPROVE)
+    need_shell(revision.plan.host)
     with transaction.atomic():
         _decide(revision, Decision.APPROVE, digest, actor, note)
         detail: dict[str, object] = {"digest": digest, "note": note}
