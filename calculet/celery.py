@@ -47,6 +47,8 @@ app.conf.update(
         "transfers.tasks.open_build": {"queue": "crunch"},
         "transfers.tasks.run_unpack": {"queue": "crunch"},
         "transfers.tasks.make_report": {"queue": "crunch"},
+        "transfers.tasks.compare_pack": {"queue": "crunch"},
+        "transfers.tasks.reckon_states": {"queue": "crunch"},
     },
     task_create_missing_queues=False,  # a misspelt queue must fail where it is sent, not gather messages for ever
     task_serializer="json",

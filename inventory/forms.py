@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 from inventory.manifests.formats import READABLE
 from inventory.manifests.sizes import format_size, parse_size
 from inventory.matching import Search
-from inventory.models import Entry, Host, Resource, ResourceKind, SizeBasis, Tier
+from inventory.models import Entry, EntryState, Host, Resource, ResourceKind, SizeBasis, Tier
 from inventory.remote.names import RemoteName, unescape
 from inventory.selectors import key_file_names
 
@@ -199,6 +199,14 @@ class SearchForm(forms.Form):
         required=False,
         choices=[("", gettext_lazy("any")), *((kind.value, gettext_lazy(kind.label)) for kind in Entry.Kind)],
     )
+    state = forms.ChoiceField(
+        label=gettext_lazy("State"),
+        required=False,
+        choices=[("", gettext_lazy("any")), *((one.label, gettext_lazy(one.label)) for one in EntryState)],
+    )
+    tier = forms.ModelChoiceField(
+        label=gettext_lazy("Tier"), queryset=Tier.objects.all(), required=False, empty_label=gettext_lazy("any")
+    )
     least = SizeFormField(label=gettext_lazy("At least"))
     most = SizeFormField(label=gettext_lazy("At most"))
     sort = forms.ChoiceField(
@@ -218,19 +226,26 @@ class SearchForm(forms.Form):
         required=False,
         empty_label=gettext_lazy("any"),
     )
-    tier = forms.ModelChoiceField(
-        label=gettext_lazy("Tier"), queryset=Tier.objects.all(), required=False, empty_label=gettext_lazy("any")
-    )
 
     def __init__(self, data: Any, *, is_everywhere: bool = False) -> None:
         super().__init__(data, auto_id="search-%s")
         if not is_everywhere:
-            del self.fields["host"], self.fields["tier"]
+            del self.fields["host"]
 
     def wanted(self) -> Search:
         """The search; the form must be valid."""
         given = self.cleaned_data
-        return Search(given["name"], given["kind"], given["least"], given["most"], given["sort"], given["bare"])
+        state = next((one.value for one in EntryState if one.label == given["state"]), "")
+        return Search(
+            name=given["name"],
+            kind=given["kind"],
+            least_bytes=given["least"],
+            most_bytes=given["most"],
+            sort=given["sort"],
+            has_no_digest=given["bare"],
+            state=state,
+            tier=given["tier"].pk if given["tier"] is not None else None,
+        )
 
     def asked(self) -> dict[str, str]:
         """The fields that ask something, as an address carries them."""

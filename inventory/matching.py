@@ -25,7 +25,7 @@ _SORTED = 50_000  # findings that are sorted; of more, the listing's own order i
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What is looked for. An empty field asks nothing. Sizes in bytes, of files. `tier` is a tier's id; 0 for none."""
+    """What is looked for. An empty field asks nothing. Sizes in bytes, of files. `tier` is a tier's id."""
 
     name: str = ""
     kind: str = ""

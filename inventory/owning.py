@@ -6,6 +6,8 @@ belongs to one of them only.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from inventory.columns import Columns
 from inventory.models import Resource, Scan
 
@@ -24,6 +26,11 @@ def runs_of(scan: Scan, columns: Columns) -> list[tuple[int, int, Resource]]:
     return [(0, columns.count, scan.resource), *(run for run in inside if run[0] < run[1])]
 
 
-def runs_of_tier(scan: Scan, columns: Columns, tier_id: int) -> list[tuple[int, int, bool]]:
-    """The same, with whether the resource has this tier (0: has none)."""
-    return [(first, end, (one.tier_id or 0) == tier_id) for first, end, one in runs_of(scan, columns)]
+def runs_of_tier(
+    scan: Scan, columns: Columns, tier_id: int, *, leave: Collection[int] = ()
+) -> list[tuple[int, int, bool]]:
+    """The same, with whether the resource has this tier; never those in `leave`, which are looked through elsewhere."""
+    found = []
+    for first, end, one in runs_of(scan, columns):
+        found.append((first, end, one.tier_id == tier_id and (one.pk == scan.resource_id or one.pk not in leave)))
+    return found

@@ -7,7 +7,7 @@ ends after a page of findings, or after some seconds; then it says where it goes
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import islice
@@ -17,7 +17,7 @@ from django.db.models import F
 from inventory.browsing import folder_key
 from inventory.columns import Columns, columns_of
 from inventory.matching import Matching, OutOfTime, Pattern, Search, mask_of
-from inventory.models import Entry, Host, Resource, Scan, Tier
+from inventory.models import Entry, Host, Resource, Scan
 from inventory.owning import runs_of_tier
 from inventory.selectors import listing_of
 from inventory.states import states_of
@@ -66,9 +66,7 @@ def search_below(
     return found
 
 
-def search_everywhere(
-    wanted: Search, *, host: Host | None = None, tier: Tier | None = None, limit: int = PAGE_FOUND
-) -> Found:
+def search_everywhere(wanted: Search, *, host: Host | None = None, limit: int = PAGE_FOUND) -> Found:
     """Entries of the best listing of every resource; the first page of them. In the order of names, resources come
     in the order of their tiers; by size and time, all findings stand in one order."""
     resources = Resource.objects.select_related("host", "tier").order_by(
@@ -76,19 +74,16 @@ def search_everywhere(
     )
     if host is not None:
         resources = resources.filter(host=host)
-    if tier is not None:
-        resources = resources.filter(tier=tier)
     found, until = Found(), time.monotonic() + SEARCH_SECONDS
     pages: list[list[tuple[int, Scan, Columns, int]]] = []
     left = limit
-    for resource in resources:
-        scan = listing_of(resource)
-        if scan is None:
-            continue
+    listings = [(resource, scan) for resource in resources if (scan := listing_of(resource)) is not None]
+    looked_through = {resource.pk for resource, _scan in listings}
+    for resource, scan in listings:
         scan.resource = resource
         columns = columns_of(scan)
         first = 1 if columns.count and not columns.tail(0) else 0  # without the resource's own folder
-        numbers = _page(scan, columns, wanted, first, columns.count, None, left, until, found)
+        numbers = _page(scan, columns, wanted, first, columns.count, None, left, until, found, looked_through)
         pages.append([(_rank(columns, wanted.sort, number), scan, columns, number) for number in numbers])
         if not wanted.sort:
             left -= len(numbers)
@@ -123,10 +118,14 @@ def _page(
     limit: int,
     until: float,
     found: Found,
+    looked_through: Collection[int] = (),
 ) -> list[int]:
-    """The numbers of one page of one listing; `found` is told where it goes on."""
+    """The numbers of one page of one listing; `found` is told where it goes on.
+
+    Where a tier is asked for, what belongs to a resource in `looked_through` is found in that one's own listing.
+    """
     states = states_of(scan) if wanted.state else None
-    tiers = runs_of_tier(scan, columns, wanted.tier) if wanted.tier is not None else []
+    tiers = runs_of_tier(scan, columns, wanted.tier, leave=looked_through) if wanted.tier is not None else []
     mask = mask_of(columns, wanted, states=states, tiers=tiers)
     pattern = Pattern(wanted.name) if wanted.name else None
     matching = Matching(columns, first, end, mask, pattern, until)

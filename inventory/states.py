@@ -10,4 +10,4 @@ from inventory.models import EntryStates, Scan
 def states_of(scan: Scan) -> bytes | None:
     """One letter of `EntryState` an entry, in the order of names; None before they were reckoned."""
     content = EntryStates.objects.filter(scan=scan).values_list("content", flat=True).first()
-    return None if content is None else zstandard.ZstdDecompressor().decompress(bytes(content))
+    return zstandard.ZstdDecompressor().decompress(bytes(content)) or None if content is not None else None

@@ -8,6 +8,8 @@ from inventory.services.digest_policy import digests_ask_due
 from inventory.services.had_covers import cover_count
 from inventory.services.had_runs import had_run
 from inventory.tasks import look_inside, measure_overlaps, run_digests, run_scan, take_snapshot
+from transfers.services.entry_states import entry_states_run
+from transfers.services.drifts import drift_run
 from transfers.services.forecasts import forecasts_keep
 from transfers.services.leaving import landing_proofs
 from transfers.services.links import link_run
@@ -41,7 +43,9 @@ def tick() -> None:
     _hint(verify_build, due.verifies)
     _hint(open_build, due.opens)
     _hint(make_report, due.reports)
+    _hint(compare_pack, due.drifts)
     _hint(run_unpack, due.unpacks)
+    _hint(reckon_states, due.states)
     forecasts_keep()
 
 
@@ -93,6 +97,18 @@ def run_unpack(unpack_id: int) -> None:
 
 
 @shared_task(ignore_result=True)  # type: ignore[untyped-decorator]
+def compare_pack(item_id: int) -> None:
+    """See what the latest scans found otherwise than a pack holds."""
+    drift_run(item_id)
+
+
+@shared_task(ignore_result=True)  # type: ignore[untyped-decorator]
 def make_report(build_id: int) -> None:
     """Write an opened build's first report."""
     report_run(build_id)
+
+
+@shared_task(ignore_result=True)  # type: ignore[untyped-decorator]
+def reckon_states(scan_id: int) -> None:
+    """Tell what becomes of each entry of a listing."""
+    entry_states_run(scan_id)

@@ -65,6 +65,8 @@ WORDS: frozenset[str] = frozenset(
         _("set of parts"),
         _("socket"),
         _("unreadable folder"),
+        # What becomes of an entry.
+        _("unexplained"),
         # How far a size can be trusted.
         _("about"),
         _("declared"),
@@ -84,6 +86,7 @@ WORDS: frozenset[str] = frozenset(
         _("changed"),
         _("chunk"),
         _("content"),
+        _("touched"),
         _("could not read"),
         _("differed"),
         _("extra"),

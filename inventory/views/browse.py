@@ -52,8 +52,7 @@ def search(request: PersonRequest) -> HttpResponse:
     if form.is_valid():
         wanted = form.wanted()
         if wanted.is_any:
-            host, tier = form.cleaned_data["host"], form.cleaned_data["tier"]
-            context["found"] = searching.search_everywhere(wanted, host=host, tier=tier)
+            context["found"] = searching.search_everywhere(wanted, host=form.cleaned_data["host"])
     return render(request, "inventory/search.html", context, status=200 if form.is_valid() else 422)
 
 

@@ -15,6 +15,8 @@ from inventory.services.snapshots import snapshots_sweep
 from transfers.models import BuildState
 from transfers.selectors.work import builds_in_state, builds_to_open, builds_to_pack, hosts_to_link, unpacks_to_run
 from transfers.services.builds import build_lease_name
+from transfers.services.drifts import drifts_due
+from transfers.services.entry_states import entry_states_sweep
 from transfers.services.links import link_lease_name
 from transfers.services.unpacks import unpack_lease_name
 
@@ -36,6 +38,8 @@ class Due:
     opens: tuple[int, ...]
     unpacks: tuple[int, ...]
     reports: tuple[int, ...]
+    drifts: tuple[int, ...]  # items of plans that a later scan may have found otherwise
+    states: tuple[int, ...]  # listings whose entries' states rest on what is no longer so
 
 
 def due_now() -> Due:
@@ -55,6 +59,8 @@ def due_now() -> Due:
         opens=_free([build.pk for build in builds_to_open()]),
         unpacks=tuple(one.pk for one in unpacks_to_run() if lease_is_free(name=unpack_lease_name(one.pk))),
         reports=tuple(unreported.values_list("pk", flat=True)),
+        drifts=tuple(drifts_due()),
+        states=tuple(entry_states_sweep()),
     )
 
 
