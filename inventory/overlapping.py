@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from django.utils.translation import gettext as _
+
+from inventory.matrix_picture import MatrixPicture, matrix_picture
 from inventory.models import DeclaredOverlap, Overlap, OverlapMeasure, OverlapSet, Resource
 from inventory.selectors import listing_of
 
@@ -52,10 +55,34 @@ class Pair:
 
     @property
     def keep(self) -> Side | None:
-        """The side to fetch whole: the one that leaves fewer bytes of the other, then the better tier."""
+        """The side to fetch whole: the one that holds more of the other, then the better tier, then fewer bytes."""
         if self.is_nested or not self.shared_bytes:
             return None
-        return min((self.one, self.other), key=lambda side: (self.rest_of(side).left_bytes, _rank(side.resource)))
+        return min((self.one, self.other), key=self._order)
+
+    def _order(self, side: Side) -> tuple[int, int, int]:
+        rest = self.rest_of(side)
+        return -rest.percent, _rank(side.resource), rest.left_bytes
+
+    @property
+    def reason(self) -> str:
+        """Why that side is the one to keep, in a sentence; empty when none is."""
+        keep, rest = self.keep, self.rest
+        if keep is None or rest is None:
+            return ""
+        names = {"keep": keep.resource.name, "rest": rest.resource.name, "percent": rest.percent}
+        names["back"] = keep.percent
+        if rest.percent != keep.percent:
+            sentence = _(
+                "%(keep)s is the more complete: it holds %(percent)s %% of %(rest)s, which holds %(back)s %% of it."
+            )
+        elif _rank(keep.resource) != _rank(rest.resource):
+            sentence = _("Each holds %(percent)s %% of the other, and %(keep)s is of the better tier.")
+        elif keep.left_bytes != rest.left_bytes:
+            sentence = _("Each holds %(percent)s %% of the other, and less is left to fetch when %(keep)s is here.")
+        else:
+            sentence = _("Each holds %(percent)s %% of the other: either will do.")
+        return sentence % names
 
     def rest_of(self, side: Side) -> Side:
         """The other side."""
@@ -89,6 +116,12 @@ class OverlapsShown:
     @property
     def columns(self) -> list[Resource]:
         return [row.resource for row in self.matrix]
+
+    @property
+    def picture(self) -> MatrixPicture:
+        """The matrix as it is drawn."""
+        names = [(resource.pk, resource.name) for resource in self.columns]
+        return matrix_picture(names, [row.cells for row in self.matrix])
 
 
 def measure_waiting() -> OverlapMeasure | None:

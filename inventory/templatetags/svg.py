@@ -25,3 +25,9 @@ def svg_in(figure: float) -> str:
 def svg_down(figure: float) -> str:
     """The baseline of a box's label."""
     return svg(figure + _BASELINE)
+
+
+@register.filter
+def svg_share(figure: float) -> str:
+    """A share of 1, as opacities are."""
+    return f"{figure:.2f}"

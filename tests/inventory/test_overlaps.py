@@ -138,6 +138,7 @@ def test_equal_resources_are_decided_by_their_tier(host: Host, alice: Person) ->
     shown = overlapping.overlaps_shown()
     assert shown is not None and shown.pairs[0].keep is not None
     assert shown.pairs[0].keep.resource == first
+    assert shown.pairs[0].reason == "Each holds 100 % of the other, and first is of the better tier."
 
 
 def test_a_resource_inside_another_is_no_copy(host: Host, alice: Person) -> None:
@@ -191,6 +192,8 @@ def test_the_page_shows_pairs_matrix_and_what_to_do(host: Host, alice: Person, s
     assert "are being measured" in shown.text and "hx-trigger" in shown.text
     overlaps.overlaps_run(OverlapMeasure.objects.get().pk)
     text = client.get(page).text
+    assert "image is the more complete: it holds 100 % of local, which holds 50 % of it." in text
+    assert '<svg class="matrix"' in text and "100 % of local lies in image" in text
     assert "Fetch image; of local there remain" in text and "100 %" in text and "50 %" in text
     assert "hx-trigger" not in text
 

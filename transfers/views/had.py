@@ -57,6 +57,7 @@ class HadForm(PageForm):
         super().__init__(*args, **options)
         landing = self.fields["landing"]
         assert isinstance(landing, forms.ModelChoiceField)
+        landing.empty_label = _("choose one")
         landing.queryset = Landing.objects.order_by("name")
         self.fields["path"].help_text = (
             _("At or below: %(roots)s") % {"roots": ", ".join(roots)}
