@@ -11,10 +11,10 @@ from transfers.models import LaneDecision
 from transfers.selectors.lanes import History, LaneChart, LaneLine
 from transfers.windows import DAY_MINUTES, WeeklyLimit
 
-WIDTH, TOP, FOOT, LANES_TOP, LANES_FOOT, HEIGHT = 640, 16, 116, 136, 196, 216
+WIDTH, TOP, FOOT, LANES_TOP, LANES_FOOT, HEIGHT = 440, 16, 96, 116, 156, 174
 SMALL_WIDTH, SMALL_HEIGHT = 120, 30
-INTERVAL_WIDTH, INTERVAL_LEFT, INTERVAL_RIGHT, ROW = 640, 80, 560, 34
-WEEK_LEFT, WEEK_WIDTH, WEEK_ROW = 40, 600, 18
+INTERVAL_LEFT, INTERVAL_RIGHT, ROW = 64, 360, 26  # of 440
+WEEK_LEFT, WEEK_WIDTH, WEEK_ROW = 32, 328, 14
 
 
 @dataclass(frozen=True, slots=True)
