@@ -33,6 +33,7 @@ NEAR_END_SECONDS = 3.0
 RANGES_AHEAD_AT_MOST = 24
 RANGE_SECONDS = 0.5  # two of them are asked for at a time: a new order must take effect within three seconds
 FIRST_RANGE_BYTES = 256 * 1024
+LEAST_BYTES = 64 * 1024  # of a range, and of what is written at once; less near the end, where cells count
 WINDOWS_TOGETHER_BYTES = 64 * MEBIBYTE  # what all lanes' receive windows may hold at most
 GREETING_AT_MOST = MEBIBYTE
 
@@ -219,7 +220,8 @@ class Lane(threading.Thread):
                 continue
             self.state = "working"
             try:
-                data = stream.receive(MEBIBYTE // 4, timeout_seconds=self._poll_seconds())
+                poll_seconds = LAST_POLL_SECONDS if self._is_near_end else POLL_SECONDS
+                data = stream.receive(MEBIBYTE // 4, timeout_seconds=poll_seconds)
             except DeadlinePassed:
                 self.meter.note(0, self._link.clock.monotonic())
                 silent_polls += 1
@@ -241,8 +243,9 @@ class Lane(threading.Thread):
             self._check_pace()
         self.cut()
 
-    def _poll_seconds(self) -> float:
-        return LAST_POLL_SECONDS if self._link.end_seconds < NEAR_END_SECONDS else POLL_SECONDS
+    @property
+    def _is_near_end(self) -> bool:
+        return self._link.end_seconds < NEAR_END_SECONDS
 
     def _open(self, seen: bytes, line: bytes) -> tuple[bytes | None, bytes]:
         """Skip what a login shell prints before our opening line. Returns (None, what follows it) when it came."""
@@ -289,7 +292,7 @@ class Lane(threading.Thread):
         if free:
             if self._asked and rate and (ahead + CELL_BYTES) / rate > link.end_seconds * 1.2 + 0.5:
                 return None  # a faster lane will bring it sooner
-            wanted = int(rate * RANGE_SECONDS) if rate else FIRST_RANGE_BYTES
+            wanted = max(LEAST_BYTES, int(rate * RANGE_SECONDS)) if rate else FIRST_RANGE_BYTES
             fair = free // (3 * max(1, link.lane_count))
             wanted = link.pacer.largest_range(max(CELL_BYTES, min(wanted, fair, LARGEST_RANGE_BYTES)))
             return link.queue.take(self.number, wanted)
@@ -337,7 +340,8 @@ class Lane(threading.Thread):
             rest = build.geometry.run_span(asked.next_cell, stop - asked.next_cell)[1]
             if len(asked.buffer) == rest:
                 count = stop - asked.next_cell  # the chunk's last cell, which may be shorter
-        if not count:
+        is_worth_it = count * CELL_BYTES >= LEAST_BYTES or asked.next_cell + count == stop
+        if not count or not (is_worth_it or self._is_near_end):
             return
         base, length = build.geometry.run_span(asked.next_cell, count)
         for first, run in self._link.queue.begin_write(held, asked.next_cell, count):

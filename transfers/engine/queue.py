@@ -39,8 +39,8 @@ class Range:
 class _Work:
     geometry: Geometry
     states: bytearray
+    holders: bytearray  # by cell: how many ranges hold it
     free: list[tuple[int, int]] = field(default_factory=list)  # runs (first, one past last), sorted, disjoint
-    holders: dict[int, int] = field(default_factory=dict)  # cell -> ranges that hold it
     left: dict[int, int] = field(default_factory=dict)  # chunk -> cells not done; absent when full
 
     def put_back(self, first: int, stop: int) -> None:
@@ -66,7 +66,7 @@ class RangeQueue:
 
     def add(self, key: str, geometry: Geometry, missing: Iterable[tuple[int, int]]) -> None:
         """Take up a build of which the given runs (first cell, count; in order) are not here yet."""
-        work = _Work(geometry, bytearray([_DONE]) * geometry.cell_count)
+        work = _Work(geometry, bytearray([_DONE]) * geometry.cell_count, bytearray(geometry.cell_count))
         for first, count in missing:
             stop = first + count
             work.states[first:stop] = bytes(count)
@@ -94,7 +94,7 @@ class RangeQueue:
                 work.states[cell] = _MISSING
                 chunk = work.geometry.cell_chunk(cell)
                 work.left[chunk] = work.left.get(chunk, 0) + 1
-                if not work.holders.get(cell):
+                if not work.holders[cell]:
                     work.put_back(cell, cell + 1)
 
     def drop(self, key: str) -> None:
@@ -187,7 +187,7 @@ class RangeQueue:
             )
 
     def _may_copy(self, work: _Work, cell: int, lane: int, key: str) -> bool:
-        if work.holders.get(cell, 0) >= COPIES_AT_MOST:
+        if work.holders[cell] >= COPIES_AT_MOST:
             return False
         return not any(
             mine.key == key and mine.first <= cell < mine.first + mine.count for mine in self._held.get(lane, ())
@@ -200,8 +200,8 @@ class RangeQueue:
         return [cell for cell in range(held.first, held.first + held.count) if work.states[cell] == _MISSING]
 
     def _hold(self, work: _Work, taken: Range) -> Range:
-        for cell in range(taken.first, taken.first + taken.count):
-            work.holders[cell] = work.holders.get(cell, 0) + 1
+        span = slice(taken.first, taken.first + taken.count)
+        work.holders[span] = bytes(count + 1 for count in work.holders[span])
         self._held.setdefault(taken.lane, []).append(taken)
         return taken
 
@@ -215,6 +215,9 @@ class RangeQueue:
             work = self._work.get(held.key)
             if work is None or held not in self._held.get(held.lane, ()):
                 return []
+            if 0 < count == work.states.count(_MISSING, first, first + count):
+                work.states[first : first + count] = bytes([_WRITING]) * count
+                return [(first, count)]
             for cell in range(first, first + count):
                 if work.states[cell] != _MISSING:
                     continue
@@ -231,8 +234,7 @@ class RangeQueue:
             work = self._work.get(held.key)
             if work is None:
                 return
-            for cell in range(first, first + count):
-                work.states[cell] = _DONE
+            work.states[first : first + count] = bytes([_DONE]) * count
             work.left[held.chunk] -= count
             if not work.left[held.chunk]:
                 del work.left[held.chunk]
@@ -247,7 +249,7 @@ class RangeQueue:
                 return
             for cell in range(first, first + count):
                 work.states[cell] = _MISSING
-                if not work.holders.get(cell):
+                if not work.holders[cell]:
                     work.put_back(cell, cell + 1)
 
     def release(self, held: Range) -> None:
@@ -258,11 +260,11 @@ class RangeQueue:
                 return
             ranges.remove(held)
             work = self._work[held.key]
-            for cell in range(held.first, held.first + held.count):
-                work.holders[cell] -= 1
-                if not work.holders[cell]:
-                    del work.holders[cell]
-                    if work.states[cell] == _MISSING:
+            first, stop = held.first, held.first + held.count
+            work.holders[first:stop] = bytes(count - 1 for count in work.holders[first:stop])
+            if work.states.count(_MISSING, first, stop):
+                for cell in range(first, stop):
+                    if work.states[cell] == _MISSING and not work.holders[cell]:
                         work.put_back(cell, cell + 1)
             self.changed.notify_all()
 
