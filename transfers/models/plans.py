@@ -122,6 +122,7 @@ class Item(models.Model):
     delta_of = models.ForeignKey(
         "transfers.Pack", null=True, blank=True, on_delete=models.PROTECT, related_name="delta_items"
     )
+    keeps_list = models.BooleanField(default=False)  # the list stays as it was approved, whatever later scans found
     # Only names from the first on and before the end, in the order of lists; empty: no bound. Splitting makes them.
     first_name = RemoteNameField(default=no_name, blank=True)
     end_name = RemoteNameField(default=no_name, blank=True)

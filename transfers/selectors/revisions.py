@@ -98,6 +98,7 @@ def item_rows(revision: Revision | None) -> list[ItemRow]:
     if revision is None:
         return []
     items = items_for_pages().filter(revision=revision).prefetch_related("resources").order_by("position", "pack__name")
+    items = items.select_related("drift", "delta_of").defer("drift__names")
     return [ItemRow(item, tuple(item.resources.all())) for item in items]
 
 

@@ -27,10 +27,11 @@ def revision_digest(revision: Revision) -> str:
             "list": item.entry_list.digest if item.entry_list else "",
             "satisfied": item.satisfied_list.digest if item.satisfied_list else "",
             "here": item.here_list.digest if item.here_list else "",
+            "delta_of": item.delta_of.name if item.delta_of else "",
         }
-        for item in revision.items.select_related("pack", "entry_list", "satisfied_list", "here_list").order_by(
-            "pack__name"
-        )
+        for item in revision.items.select_related(
+            "pack", "entry_list", "satisfied_list", "here_list", "delta_of"
+        ).order_by("pack__name")
     ]
     host = revision.plan.host.name
     return hashlib.sha256(canonical_json({"host": host, "items": content}).encode("ascii")).hexdigest()
