@@ -93,6 +93,7 @@ def pack_page(
         "pace": board.pace,
         "forecast_at": board.paces.at if board.paces is not None else None,
         "seen_ids": ",".join(str(one.pack.pk) for one in board.rows),
+        **drift_context(pack),
         **rights(request),
     }
     if shown is not None:
@@ -177,7 +178,7 @@ def order(request: PersonRequest, host: str) -> HttpResponse:
     require(request.user, Act.ORDER)
     plan, back = plan_of_host(host), reverse("transfers:packs")
     seen = _numbers(request.POST.get("seen_ids", "").split(","))
-    wanted = _numbers(request.POST.getlist("pack_ids")) or seen
+    wanted = _numbers(request.POST.get("order", "").split(",")) or _numbers(request.POST.getlist("pack_ids")) or seen
     move, _colon, which = request.POST.get("move", "").partition(":")
     if move in ("up", "down") and which.isdigit() and int(which) in seen:
         at = seen.index(int(which))
