@@ -32,6 +32,7 @@ from transfers.selectors.overview import capability_states
 from transfers.services import orders
 from transfers.views.acts import act_and_return, rights
 from transfers.views.build_words import map_words, steps_of
+from transfers.views.deltas import drift_context
 from transfers.views.find import build_numbered, pack_named, plan_of_host
 
 _MOST_DEVIATIONS = 200
