@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inventory.remote.names import escape
-from transfers.engine.geometry import LEDGER_SUFFIX, SegmentMap, final_name
+from transfers.engine.geometry import LEDGER_SUFFIX, LandingPiece, SegmentMap, final_name
 from transfers.engine.types import MEBIBYTE, BuildSpec
 
 OPEN_FILES_AT_MOST = 64
@@ -204,6 +204,33 @@ class IncomingWriter:
                     _write_all(self._handle(piece.landing_name), part, piece.landing_offset)
         except OSError as error:
             raise landing_error(error, self._spec.folder, len(data)) from error
+
+    def copy_from(self, file: int, file_offset: int, offset: int, length: int) -> int:
+        """Copy from an open file to a place in the build, sharing the blocks where the disk can; returns the bytes
+        copied, fewer where the file ends. Raises LandingError."""
+        copied = 0
+        for piece in self._map.landing_pieces(offset, length):
+            start = file_offset + piece.offset - offset
+            count = self._copy_shared(file, start, piece)
+            if count < piece.length:
+                data = _read_all(file, start + count, piece.length - count)
+                self.write(piece.offset + count, data)
+                count += len(data)
+            copied += count
+        return copied
+
+    def _copy_shared(self, file: int, start: int, piece: LandingPiece) -> int:
+        """The bytes that the kernel copied by itself: all, or fewer where these two disks cannot do it."""
+        done = 0
+        with self._lock, contextlib.suppress(OSError):
+            target = self._handle(piece.landing_name)
+            while done < piece.length:
+                at = piece.landing_offset + done
+                count = os.copy_file_range(file, target, piece.length - done, start + done, at)
+                if not count:
+                    break
+                done += count
+        return done
 
     def read(self, offset: int, length: int) -> bytes:
         """Bytes of the build as they lie here; fewer when the landing file is shorter. Raises OSError."""

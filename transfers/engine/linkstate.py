@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from inventory.remote.base import PermanentError, Remote, TransientError
@@ -123,6 +123,15 @@ class LinkState:
     def is_suspended(self, key: str) -> bool:
         """True while a build waits for the runner's decision on a fault."""
         return key in self._suspended
+
+    def let_go(self, keys: Iterable[str]) -> None:
+        """Close builds that nobody asks for any more, once no lane holds a range of them: another act may need them."""
+        for key in keys:
+            build = self.builds[key]
+            if not build.proving and self.queue.let_go(key):
+                self.resume(key)
+                build.close()
+                del self.builds[key]
 
     def enter_scout(self, lane: int) -> bool:
         """While nothing comes from the host, only two lanes at a time try new connections. True: this one may."""

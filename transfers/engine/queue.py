@@ -104,6 +104,14 @@ class RangeQueue:
             for ranges in self._held.values():
                 ranges[:] = [held for held in ranges if held.key != key]
 
+    def let_go(self, key: str) -> bool:
+        """Forget a build that is out of order, unless a lane still holds a range of it; True when it is forgotten."""
+        with self.changed:
+            if key in self._order or any(held.key == key for ranges in self._held.values() for held in ranges):
+                return False
+            self._work.pop(key, None)
+            return True
+
     def set_order(self, keys: Sequence[str]) -> None:
         """Builds to give ranges of, first one first. What is not named gets no new range."""
         with self.changed:

@@ -128,6 +128,7 @@ class _Runner:
             if spec.key not in self._link.builds and not self._is_settled(spec.key) and self._may_try(spec.key):
                 self._open(spec)
         self._order()
+        self._link.let_go([key for key in self._link.builds if key not in named and not self._is_settled(key)])
         self._link.pacer.set_rate(directions.bytes_per_second)
         self._pool.set_count(directions.lanes)
 
@@ -208,7 +209,8 @@ class _Runner:
                 self._hand_to_prover(build)
         self._take_results()
         for key, fault in self._link.take_faults():
-            self._decide(key, fault)
+            if key in self._link.builds:
+                self._decide(key, fault)
         self._retry_suspended()
         if self._link.fatal is not None:
             self._ledger.record_problem(None, self._link.fatal, will_retry=False)
