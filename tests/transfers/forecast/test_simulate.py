@@ -73,9 +73,9 @@ def test_the_same_question_gets_the_same_answer(jobs: list[Job], counts: list[in
 
 @given(
     st.lists(
-        st.tuples(st.integers(0, 5), st.lists(st.integers(1, 20), min_size=2, max_size=2)), min_size=1, max_size=12
+        st.tuples(st.integers(0, 12), st.lists(st.integers(1, 60), min_size=2, max_size=2)), min_size=1, max_size=12
     ),
-    st.lists(st.lists(st.integers(0, 25), min_size=5, max_size=5), min_size=2, max_size=2),
+    st.lists(st.lists(st.integers(0, 25), min_size=12, max_size=12), min_size=2, max_size=2),
 )
 @settings(deadline=None)
 def test_the_link_gives_each_byte_to_the_first_pack_in_order_that_is_packed(
