@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db.models import Count, Q, QuerySet
 
 from inventory.models import Host
 from transfers.forecast.simulate import Outlook, Times
-from transfers.models import Build, BuildState, Chunk, Item, Pack, Plan, RevisionState
+from transfers.models import Build, BuildState, Chunk, Item, Mode, Pack, Plan, RevisionState
+from transfers.selectors.awaiting import carriers_in, usable_names
 from transfers.selectors.goodput import Pace, pace_of
 from transfers.selectors.paces import HostPaces
+from transfers.selectors.samples import sample_shares
 from transfers.selectors.specs import build_key
 
 USABLE = frozenset({BuildState.OPENED, BuildState.PERMITTED, BuildState.CLEARED})
@@ -43,6 +45,12 @@ class PackRow:
     proven_chunks: int
     chunk_count: int
     times: Times | None = None
+    resources: tuple[str, ...] = ()  # names, of the item in force
+    listed_bytes: int | None = None  # of the members, before packing
+    packed_about: int | None = None  # what a sample says that they come to; None when no sample was taken
+    carriers: tuple[str, ...] = ()  # packs that it leaves files to
+    awaited: tuple[str, ...] = ()  # of these, those that are not usable yet
+    saved_bytes: int = 0  # of what it leaves to others
 
     @property
     def state(self) -> str:
@@ -142,7 +150,54 @@ def board_of(plan: Plan) -> Board:
     current = {pack_id: found[0] for pack_id, found in builds.items()}
     chunks = _chunk_counts(build.pk for build in current.values())
     rows = [_row(pack, builds[pack.pk], in_force.get(pack.pk), pace, chunks) for pack in packs]
-    return Board(plan, plan.host, pace, tuple(rows))
+    return Board(plan, plan.host, pace, tuple(_with_others(_with_content(rows))))
+
+
+def _with_content(rows: Sequence[PackRow]) -> list[PackRow]:
+    """Rows with the resources of their items, and with what samples say of their size after packing."""
+    names: defaultdict[int, list[str]] = defaultdict(list)
+    links = Item.resources.through.objects.filter(item__in=[row.item.pk for row in rows if row.item is not None])
+    for item_id, name in links.order_by("resource__name").values_list("item_id", "resource__name"):
+        names[item_id].append(name)
+    lists = {key: row.item.entry_list for key, row in enumerate(rows) if row.item is not None and row.item.entry_list}
+    shares = sample_shares(one.pk for one in lists.values())
+    found = []
+    for key, row in enumerate(rows):
+        listed = lists.get(key)
+        share = shares.get(listed.pk) if listed is not None and row.item and row.item.mode == Mode.ARCHIVE else None
+        found.append(
+            replace(
+                row,
+                resources=tuple(names[row.item.pk]) if row.item is not None else (),
+                listed_bytes=listed.total_bytes if listed is not None else None,
+                packed_about=None if share is None or listed is None else int(listed.total_bytes * share),
+            )
+        )
+    return found
+
+
+def _with_others(rows: Sequence[PackRow]) -> list[PackRow]:
+    """Rows that know whom they leave files to: they are usable when those are."""
+    carriers = {
+        row.pack.name: carriers_in(row.pack.name, row.item.carriers)
+        for row in rows
+        if row.item is not None and row.item.satisfied_list_id is not None
+    }
+    if not carriers:
+        return list(rows)
+    usable = usable_names([row.pack.name for row in rows if row.opened is not None], carriers)
+    return [
+        replace(
+            row,
+            opened=row.opened if row.pack.name in usable else None,
+            carriers=carriers[row.pack.name],
+            awaited=tuple(name for name in carriers[row.pack.name] if name not in usable),
+            saved_bytes=sum(one["bytes"] for one in row.item.carriers) if row.item is not None else 0,
+        )
+        if row.pack.name in carriers
+        else row
+        for row in rows
+    ]
 
 
 def _builds_by_pack(packs: Iterable[Pack]) -> Mapping[int, list[Build]]:
