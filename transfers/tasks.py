@@ -7,15 +7,18 @@ from celery import Task, shared_task
 from inventory.services.digest_policy import digests_ask_due
 from inventory.services.had_covers import cover_count
 from inventory.services.had_runs import had_run
-from inventory.tasks import look_inside, measure_overlaps, run_digests, run_scan, take_snapshot
-from transfers.services.entry_states import entry_states_run
+from inventory.tasks import look_inside, measure_overlaps, offer_snapshot, run_digests, run_scan, take_snapshot
+from transfers.services.adoptions import adoption_run
 from transfers.services.drifts import drift_run
+from transfers.services.entry_states import entry_states_run
 from transfers.services.forecasts import forecasts_keep
+from transfers.services.insides_here import inside_here_run
 from transfers.services.leaving import landing_proofs
 from transfers.services.links import link_run
 from transfers.services.orders import holds_release_due
 from transfers.services.packing import pack_run
 from transfers.services.reports import report_run
+from transfers.services.samples import sample_run
 from transfers.services.ticks import due_now
 from transfers.services.trials import trials_end_due
 from transfers.services.unpacks import unpack_run
@@ -35,14 +38,18 @@ def tick() -> None:
     _hint(run_scan, due.scans)
     _hint(run_digests, due.digests)
     _hint(look_inside, due.insides)
+    _hint(look_inside_here, due.insides_here)
     _hint(read_had, due.had)
     _hint(count_had, due.covers)
     _hint(measure_overlaps, due.overlaps)
     _hint(take_snapshot, due.snapshots)
+    _hint(offer_snapshot, due.offers)
     _hint(pack_build, due.packs)
+    _hint(adopt_bytes, due.adoptions)
     _hint(verify_build, due.verifies)
     _hint(open_build, due.opens)
     _hint(make_report, due.reports)
+    _hint(take_sample, due.samples)
     _hint(compare_pack, due.drifts)
     _hint(run_unpack, due.unpacks)
     _hint(reckon_states, due.states)
@@ -61,6 +68,12 @@ def run_link(host_id: int) -> None:
 
 
 @shared_task(ignore_result=True)  # type: ignore[untyped-decorator]
+def look_inside_here(build_id: int) -> None:
+    """Look inside an archive that is home."""
+    inside_here_run(build_id)
+
+
+@shared_task(ignore_result=True)  # type: ignore[untyped-decorator]
 def read_had(source_id: int) -> None:
     """Read what was declared as already here."""
     had_run(source_id, proofs=landing_proofs)
@@ -76,6 +89,12 @@ def count_had(resource_id: int) -> None:
 def pack_build(build_id: int) -> None:
     """Take a build further towards *packed*."""
     pack_run(build_id)
+
+
+@shared_task(ignore_result=True)  # type: ignore[untyped-decorator]
+def adopt_bytes(adoption_id: int) -> None:
+    """Compare bytes that are here with the source, and take over what was agreed to."""
+    adoption_run(adoption_id)
 
 
 @shared_task(ignore_result=True)  # type: ignore[untyped-decorator]
@@ -112,3 +131,9 @@ def make_report(build_id: int) -> None:
 def reckon_states(scan_id: int) -> None:
     """Tell what becomes of each entry of a listing."""
     entry_states_run(scan_id)
+
+
+@shared_task(ignore_result=True)  # type: ignore[untyped-decorator]
+def take_sample(sample_id: int) -> None:
+    """Say about what a list comes to when it is packed."""
+    sample_run(sample_id)

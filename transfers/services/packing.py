@@ -32,6 +32,7 @@ from inventory.selectors import known_report
 from inventory.services.hosts import host_problem_keep
 from transfers.engine.geometry import SegmentMap
 from transfers.engine.packing import (
+    SampleResult,
     SourceDigests,
     StagingPlaces,
     archive_bytes_at_most,
@@ -56,6 +57,7 @@ from transfers.selectors.specs import build_key, build_spec, list_members
 from transfers.services.archive_names import archive_name
 from transfers.services.builds import DEVIATIONS_KEPT
 from transfers.services.entry_lists import entry_list_store
+from transfers.services.samples import sample_keep, sample_known
 from transfers.services.turns import BuildTurn, build_turn
 
 TURN_SECONDS = 45.0  # a worker stays with one build no longer than this; the next tick goes on
@@ -156,10 +158,17 @@ class _Packing:
         if probe is not None and not probe.has_zstd:
             pays, note = False, _("The host has no zstd; a plain .tar is made.")
         else:
-            self._remote.write_file(self._places.list_of("sample"), names_list(sample_of(self._members)))
-            result = take_sample(self._remote, self._places)
+            result = sample_known(self._build.entry_list) or self._take_sample()
             pays, note = result.pays, str(result)
         self._save(compression=Compression.ZSTD if pays else Compression.NONE, compression_note=note)
+
+    def _take_sample(self) -> SampleResult:
+        self._remote.write_file(self._places.list_of("sample"), names_list(sample_of(self._members)))
+        result = take_sample(self._remote, self._places)
+        with transaction.atomic():
+            lease_hold(self._held)
+            sample_keep(entry_list=self._build.entry_list, host=self._host, result=result)
+        return result
 
     def _work(self, stage: str, script: bytes) -> bool:
         """Start the detached job or find it again, and look until it is done (True) or the turn is over (False).
