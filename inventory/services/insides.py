@@ -33,21 +33,26 @@ def inside_keep(
     hold: Callable[[], object],
     is_layout: bool = False,
     here: Identity | None = None,
+    digest: bytes | None = None,
+    noted: Callable[[InsideArchive], object] = bool,
 ) -> Looked:
     """Take the findings of one look, make its tree, and keep that in one transaction that begins with `hold`.
 
-    `here`: the identity that the file has on its host, when a copy at home was read. What was not whole is kept with
-    the word that says why. Raises FindingsDamaged and what `records` and `hold` raise.
+    `here` and `digest`: of the file on its host, when the copy at home was read. `noted` is called last in the
+    transaction. What was not whole is kept with the word that says why.
+
+    Raises FindingsDamaged and what `records` and `hold` raise.
     """
     with Spool() as spool:
         tree = tree_of(spool.fill(records))
         pieces = list(packed(tree.files()))
         fault = spool.end.name.decode("ascii", "replace")[:32]
         identity = here or identity_of(spool.end)
-        if identity is None or fault in ("unreadable", "changed"):
+        if identity is None or (here is None and fault in ("unreadable", "changed")):
             return Looked(None, fault or "unreadable")
         fault = fault or (tree.faults[0] if tree.faults else "")
-        digest = bytes.fromhex(spool.end.sha256) if spool.end.sha256 else None
+        if digest is None and spool.end.sha256:
+            digest = bytes.fromhex(spool.end.sha256)
     key = {
         "device": signed(identity.device),
         "inode": signed(identity.inode),
@@ -73,4 +78,5 @@ def inside_keep(
         archive = InsideArchive.objects.create(host=host, **key, **values)
         for position, (content, _count, _size) in enumerate(pieces):
             InsidePiece.objects.create(archive=archive, position=position, content=content)
+        noted(archive)
     return Looked(archive, fault)

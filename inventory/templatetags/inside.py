@@ -14,6 +14,8 @@ SENTENCES = {
     "no-archive": gettext_noop("It is no tar archive that this program reads."),
     "too-large": gettext_noop("Its content is larger than any honest archive of this size; reading stopped there."),
     "too-many": gettext_noop("It has more members than are read of one archive (1,000,000); the rest is not known."),
+    "unreadable": gettext_noop("It could not be read."),
+    "changed": gettext_noop("It changed while it was read."),
     "window": gettext_noop("It was compressed with a window of more than 128 MiB, which is not read."),
     "no-zstd": gettext_noop("It is compressed with zstd, which the host does not have; at home it can be read."),
     "layers-missing": gettext_noop("The image names layers that are not in it."),

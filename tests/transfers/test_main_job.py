@@ -12,13 +12,15 @@ import pytest
 
 from calculet.actors import Actor
 from calculet.people.models import Person
+from inventory.insides import archives_of, inside_files
 from tests.hosts import host_make, resource_make
 from tests.parts import need
 from tests.sshd import Sshd
 from tests.transfers import jobs
 from transfers.models import Build, BuildState, Check, UnpackState
-from transfers.services.unpacks import unpack_request, unpack_run
 from transfers.selectors.specs import landed_path
+from transfers.services.insides_here import inside_here_run, insides_here_due
+from transfers.services.unpacks import unpack_request, unpack_run
 
 pytestmark = pytest.mark.django_db
 
@@ -107,6 +109,16 @@ def test_an_existing_archive_comes_under_its_own_name(sshd: Sshd, alice: Person,
     assert sums_pass(build)
     folder = unpack(build, alice)
     assert (folder / "two").read_bytes() == (tmp_path / "base line.tar.gz.content/two").read_bytes()
+    assert insides_here_due() == [build.pk]
+    inside_here_run(build.pk)
+    assert insides_here_due() == []
+    scan = resource.scans.get()
+    (known,) = archives_of(scan)
+    assert known.found is not None and known.found.is_here and known.is_whole
+    assert {one.name.rpartition(b"/")[2]: one.size_bytes for one in inside_files(known.found)} == {
+        b"one": 5000,
+        b"two": 300_000,
+    }
 
 
 def test_parts_are_joined_in_their_order(sshd: Sshd, alice: Person, bob: Person, tmp_path: Path) -> None:

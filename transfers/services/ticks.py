@@ -14,8 +14,8 @@ from inventory.services.scans import scans_sweep
 from inventory.services.snapshot_offers import offers_sweep
 from inventory.services.snapshots import snapshots_sweep
 from transfers.models import BuildState
-from transfers.selectors.samples import samples_waiting
 from transfers.selectors.adoptions import adoptions_due
+from transfers.selectors.samples import samples_waiting
 from transfers.selectors.work import builds_in_state, builds_to_open, builds_to_pack, hosts_to_link, unpacks_to_run
 from transfers.services.adoptions import adoption_lease_name
 from transfers.services.builds import build_lease_name
