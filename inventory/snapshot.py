@@ -17,6 +17,7 @@ from inventory.remote.shell import quote
 LIMIT_BYTES = 4 * 2**20  # of one file
 SECTION_SECONDS = 15.0  # below a lease's silence
 REPOSITORIES_AT_MOST = 200
+OFFERED_FOLDER = b"environment"  # in staging: what was written there to be fetched may be listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ SECTIONS = (
     Section(
         "pci.txt",
         b"if has lspci; then lspci -nnk; else\n"
+        b"[ -d /sys/bus/pci ] || { echo 'neither lspci nor /sys/bus/pci' >&2; exit 69; }\n"
         b'for d in /sys/bus/pci/devices/*; do [ -e "$d/vendor" ] || continue\n'
         b'  r=; [ -e "$d/driver" ] && r=$(readlink "$d/driver"); \n'
         b'  c=$(cat "$d/class"); v=$(cat "$d/vendor"); p=$(cat "$d/device")\n'
@@ -56,6 +58,7 @@ SECTIONS = (
     ),
     Section(
         "drivers.txt",
+        b"[ -r /proc/modules ] || { echo 'no /proc/modules' >&2; exit 69; }\n"
         b"cut -d' ' -f1 /proc/modules 2>/dev/null | sort | while read -r m; do\n"
         b'  v=$(cat "/sys/module/$m/version" 2>/dev/null); s=$(cat "/sys/module/$m/srcversion" 2>/dev/null)\n'
         b'  echo "$m version ${v:--} source ${s:--}"\ndone\n'
@@ -63,6 +66,7 @@ SECTIONS = (
     ),
     Section(
         "cpu.txt",
+        b"[ -r /proc/cpuinfo ] || { echo 'no /proc/cpuinfo' >&2; exit 69; }\n"
         b"grep -v -i -e MHz -e bogomips /proc/cpuinfo 2>/dev/null | sort | uniq -c | sort -k2\n",
     ),
     Section("memory.txt", b"grep -E '^(MemTotal|SwapTotal|HugePages_Total|Hugepagesize)' /proc/meminfo 2>/dev/null\n"),
@@ -80,10 +84,13 @@ SECTIONS = (
     ),
     Section(
         "containers.txt",
-        b'n=0\nfor c in podman docker; do has $c || continue; n=1; echo "# $c images"\n'
-        b"$c images --no-trunc --digests --format '{{.Repository}}:{{.Tag}} {{.ID}} {{.Digest}}' | sort\n"
-        b"echo \"# $c containers\"\n$c ps -a --no-trunc --format '{{.Names}} {{.Image}} {{.ID}}' | sort\ndone\n"
-        b"[ $n = 1 ] || { echo 'neither podman nor docker' >&2; exit 69; }\n",
+        b"n=0 bad=0\n"
+        # A daemon that may not be asked must not pass for one that has nothing.
+        b'ask() { said=$("$@") || { bad=1; return; }; [ -z "$said" ] || printf "%s\\n" "$said" | sort; }\n'
+        b'for c in podman docker; do has $c || continue; n=1; echo "# $c images"\n'
+        b"ask $c images --no-trunc --digests --format '{{.Repository}}:{{.Tag}} {{.ID}} {{.Digest}}'\n"
+        b"echo \"# $c containers\"\nask $c ps -a --no-trunc --format '{{.Names}} {{.Image}} {{.ID}}'\ndone\n"
+        b"[ $n = 1 ] || { echo 'neither podman nor docker' >&2; exit 69; }\nexit $bad\n",
     ),
 )
 

@@ -9,7 +9,7 @@ from celery import shared_task
 from django.db import transaction
 from kombu.exceptions import OperationalError
 
-from inventory.services import digest_runs, hosts, inside_runs, overlaps, scans, snapshots
+from inventory.services import digest_runs, hosts, inside_runs, overlaps, scans, snapshot_offers, snapshots
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +50,12 @@ def measure_overlaps(measure_id: int) -> None:
 def take_snapshot(snapshot_id: int) -> None:
     """Collect what a host is."""
     snapshots.snapshot_run(snapshot_id)
+
+
+@shared_task(expires=_MESSAGE_LIFE_SECONDS)  # type: ignore[untyped-decorator]
+def offer_snapshot(snapshot_id: int) -> None:
+    """Write a snapshot's files into staging, to be fetched."""
+    snapshot_offers.offer_run(snapshot_id)
 
 
 def send_soon(task: Any, row_id: int) -> None:

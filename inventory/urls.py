@@ -61,6 +61,7 @@ urlpatterns: list[URLPattern] = [
     path(f"{_HOST}probe/", hosts.host_probe, name="host-probe"),
     path(f"{_HOST}resources/add/", resources.resource_add, name="resource-add"),
     path(f"{_HOST}lists/add/", lists.list_add, name="list-add"),
+    path("snapshots/<int:pk>/offer/", snapshots.snapshot_offer, name="snapshot-offer"),
     path("snapshots/<int:pk>/", snapshots.snapshot_shown, name="snapshot"),
     path("snapshots/<int:pk>/archive/", snapshots.snapshot_archive, name="snapshot-archive"),
     path(f"{_HOST}environment/", snapshots.snapshot_list, name="snapshots"),

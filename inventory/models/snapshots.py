@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import models
 
 from inventory.models.hosts import Host
+from inventory.models.resources import Resource
 from inventory.models.scans import ScanState
 
 
@@ -37,6 +38,12 @@ class Snapshot(models.Model):
     requested_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True, blank=True)
     problem = models.TextField(blank=True)
+    # As something to fetch: the resource that its files are on the host, once they are written there.
+    resource = models.ForeignKey(Resource, null=True, blank=True, on_delete=models.SET_NULL, related_name="snapshots")
+    offered_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    offered_at = models.DateTimeField(null=True, blank=True)
+    written_at = models.DateTimeField(null=True, blank=True)
+    offer_problem = models.TextField(blank=True)
 
     class Meta:
         ordering: ClassVar = ["-requested_at"]

@@ -12,6 +12,7 @@ from inventory.remote.names import RemoteName
 from inventory.remote.probe import ProbeReport, probe
 from inventory.scan import ScanEntry, scan_resource
 from inventory.sftp_scan import scan_over_sftp
+from inventory.snapshot import OFFERED_FOLDER
 
 PIECE_ENTRIES = 1000
 _PIECE_SECONDS = 0.5
@@ -97,7 +98,8 @@ class Listing:
         return report
 
     def _entries(self, report: ProbeReport) -> Iterator[ScanEntry]:
-        left_out, silence = [self._staging_path], self._timeout_seconds
+        is_offered = self._root.is_below(self._staging_path.join(OFFERED_FOLDER))
+        left_out, silence = [] if is_offered else [self._staging_path], self._timeout_seconds
         if not report.has_shell:
             return scan_over_sftp(self._remote, self._root, leave_out=left_out, timeout_seconds=silence)
         return scan_resource(

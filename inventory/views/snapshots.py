@@ -13,12 +13,13 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
+from calculet.actors import Actor
 from calculet.http import PersonRequest, page_or_part
 from calculet.people.roles import Act, require
 from inventory.manifests.sums import line_of
 from inventory.models import Host, ScanState, Snapshot
-from inventory.services import snapshots
-from inventory.tasks import send_soon, take_snapshot
+from inventory.services import snapshot_offers, snapshots
+from inventory.tasks import offer_snapshot, send_soon, take_snapshot
 from inventory.views.acts import act_and_return
 
 LINES_SHOWN = 2000
@@ -68,11 +69,31 @@ def snapshot_take(request: PersonRequest, name: str) -> HttpResponse:
     )
 
 
+@require_POST
+def snapshot_offer(request: PersonRequest, pk: int) -> HttpResponse:
+    """Make a resource of a snapshot, so that a pack can carry it."""
+    require(request.user, Act.RESOURCE_EDIT)
+    row = get_object_or_404(Snapshot.objects.select_related("host"), pk=pk)
+
+    def offer(actor: Actor) -> None:
+        snapshot_offers.snapshot_offer(snapshot=row, actor=actor)
+        send_soon(offer_snapshot, row.pk)
+
+    return act_and_return(
+        request,
+        offer,
+        reverse("inventory:snapshot", args=[row.pk]),
+        done=_(
+            "Its files are written into our staging folder on the host and listed there; then a pack can carry them."
+        ),
+    )
+
+
 @require_safe
 def snapshot_shown(request: PersonRequest, pk: int) -> HttpResponse:
     """A snapshot's files; `?with=` compares it with an earlier one of the same host."""
     require(request.user, Act.VIEW)
-    row = get_object_or_404(Snapshot.objects.select_related("host"), pk=pk, state=ScanState.FINISHED)
+    row = get_object_or_404(Snapshot.objects.select_related("host", "resource"), pk=pk, state=ScanState.FINISHED)
     others = Snapshot.objects.filter(host=row.host, state=ScanState.FINISHED).exclude(pk=row.pk)
     chosen = request.GET.get("with", "")
     other = (
@@ -85,6 +106,7 @@ def snapshot_shown(request: PersonRequest, pk: int) -> HttpResponse:
         "host": row.host,
         "others": others.order_by("-finished_at", "-pk")[:SNAPSHOTS_SHOWN],
         "other": other,
+        "may_offer": request.user.may(Act.RESOURCE_EDIT) and request.user.may(Act.SCAN),
         "differences": _differences(other, row) if other is not None else [],
         "files": [] if other is not None else [(file, _text(file.raw)) for file in row.files.order_by("name")],
     }

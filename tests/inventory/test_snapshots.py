@@ -7,18 +7,20 @@ import io
 import subprocess
 import tarfile
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
 from calculet.actors import Actor
 from calculet.audit.models import Event
 from calculet.leases.services import lease_acquire
 from calculet.people.models import Person
 from calculet.people.roles import NotAllowed
-from inventory.models import Host, ScanState, Snapshot
-from inventory.services import scans, snapshots
+from inventory.models import Host, Resource, ScanState, Snapshot
+from inventory.services import scans, snapshot_offers, snapshots
 from inventory.snapshot import SnapshotPart
 from tests.hosts import host_make, resource_make
 from tests.inventory.browser import SignedIn, act_of
@@ -157,3 +159,65 @@ def test_the_pages_take_show_compare_and_give_away(far: Host, alice: Person, sig
     with tarfile.open(fileobj=io.BytesIO(body)) as archive:
         sums = archive.extractfile("environment/SHA256SUMS")
         assert sums is not None and f"{other.sha256}  memory.txt\n".encode() in sums.read()
+
+
+def offered(row: Snapshot, person: Person) -> Resource:
+    resource = snapshot_offers.snapshot_offer(snapshot=row, actor=Actor.of(person))
+    snapshot_offers.offer_run(row.pk)
+    row.refresh_from_db()
+    for scan in resource.scans.filter(state=ScanState.QUEUED):
+        scans.scan_run(scan.pk)
+    return Resource.objects.get(pk=resource.pk)
+
+
+def test_a_snapshot_becomes_a_resource_that_is_listed_like_any_other(far: Host, alice: Person, sshd: Sshd) -> None:
+    planned = Resource.objects.create(host=far, name="environment listing", kind="folder")
+    row = taken(far, alice)
+    resource = offered(row, alice)
+    assert resource == planned and row.offer_problem == "" and row.written_at is not None
+    scan = resource.scans.get()
+    assert scan.state == ScanState.FINISHED, scan.problem
+    found = {entry.name.raw.decode(): entry.size_bytes for entry in scan.entries.filter(kind="file")}
+    sums = (sshd.home / "staging" / "environment" / str(row.pk) / "SHA256SUMS").read_bytes()
+    assert found == {**{file.name: file.size_bytes for file in row.files.all()}, "SHA256SUMS": len(sums)}
+    done = subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=sshd.home / "staging" / "environment" / str(row.pk))
+    assert done.returncode == 0
+    later = offered(taken(far, alice), alice)
+    assert later == resource and later.path != planned.path
+
+
+def test_the_rest_of_staging_is_never_listed(far: Host, alice: Person, sshd: Sshd) -> None:
+    row = taken(far, alice)
+    offered(row, alice)
+    for path in (far.staging_path, far.staging_path.join(b"environment")):
+        resource = Resource.objects.create(host=far, name=str(path), path=path, kind="folder")
+        scan = scans.scan_request(resource=resource, actor=Actor.of(alice))
+        scans.scan_run(scan.pk)
+        scan.refresh_from_db()
+        assert scan.state == ScanState.FAILED and "staging folder" in scan.problem
+
+
+def test_offering_waits_for_a_host_that_is_away_and_needs_the_roles(
+    far: Host, alice: Person, bob: Person, sshd: Sshd, signed_in: SignedIn
+) -> None:
+    row = taken(far, alice)
+    with pytest.raises(NotAllowed):
+        snapshot_offers.snapshot_offer(snapshot=row, actor=Actor.of(bob))
+    sshd.stop()
+    page = reverse("inventory:snapshot", args=[row.pk])
+    shown = act_of(signed_in(alice), page, reverse("inventory:snapshot-offer", args=[row.pk]))
+    assert "environment listing" in shown.text
+    snapshot_offers.offer_run(row.pk)
+    row.refresh_from_db()
+    assert row.written_at is None and "cannot be reached" in row.offer_problem
+    assert snapshot_offers.offers_sweep() == []
+    Snapshot.objects.update(offered_at=timezone.now() - timedelta(minutes=2))
+    assert snapshot_offers.offers_sweep() == [row.pk]
+
+
+def test_a_daemon_that_may_not_be_asked_is_told(make_sshd: Callable[..., Sshd], alice: Person, tmp_path: Path) -> None:
+    folder = busybox_folder(tmp_path / "busybox")
+    (folder / "docker").write_text("#!/bin/sh\necho 'permission denied while trying to connect' >&2\nexit 1\n")
+    (folder / "docker").chmod(0o755)
+    row = taken(host_make(make_sshd(path=str(folder)), alice), alice)
+    assert "permission denied" in row.files.get(name="containers.txt").problem
