@@ -1,5 +1,6 @@
 """What is stored about plans, packs, links and evidence."""
 
+from transfers.models.adoptions import ADOPTION_ACTIVE, Adoption, AdoptionState, AdoptionWay
 from transfers.models.capabilities import Capability, CapabilityNeed
 from transfers.models.checks import Check, Report
 from transfers.models.drifts import ItemBasis, ItemDrift
@@ -13,7 +14,11 @@ from transfers.models.steering import EVERYTHING, BandwidthLimit, LaneMinute, La
 from transfers.models.trials import Trial, TrialBlock, TrialEnd, TrialState
 
 __all__ = [
+    "ADOPTION_ACTIVE",
     "EVERYTHING",
+    "Adoption",
+    "AdoptionState",
+    "AdoptionWay",
     "Approval",
     "BandwidthLimit",
     "Build",

@@ -8,7 +8,7 @@ from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from inventory.models import Host
-from transfers.models import Build, BuildState, RevisionState, Unpack, UnpackState
+from transfers.models import ADOPTION_ACTIVE, Adoption, Build, BuildState, RevisionState, Unpack, UnpackState
 from transfers.selectors.allowance import is_quiet
 from transfers.selectors.satisfying import carriers_awaited
 
@@ -58,15 +58,18 @@ def _due(build: Build) -> bool:
 
 def builds_to_fetch(host: Host) -> QuerySet[Build]:
     """Builds that the host's link should bring now, in execution order."""
-    return builds_in_force().filter(
-        _is_free(), pack__plan__host=host, state__in=[BuildState.PACKED, BuildState.FETCHING]
-    )
+    return _builds_fetchable().filter(pack__plan__host=host)
+
+
+def _builds_fetchable() -> QuerySet[Build]:
+    """Packed and free, and no bytes that are here already are being compared with them."""
+    ready = builds_in_force().filter(_is_free(), state__in=[BuildState.PACKED, BuildState.FETCHING])
+    return ready.exclude(pk__in=Adoption.objects.filter(state__in=ADOPTION_ACTIVE).values("build"))
 
 
 def hosts_to_link() -> list[Host]:
     """Hosts whose link has something to bring and may. One that ended with a problem is given a pause first."""
-    fetchable = builds_in_force().filter(_is_free(), state__in=[BuildState.PACKED, BuildState.FETCHING])
-    hosts = Host.objects.filter(pk__in=fetchable.values("pack__plan__host"))
+    hosts = Host.objects.filter(pk__in=_builds_fetchable().values("pack__plan__host"))
     now = timezone.now()
     just_ended = (now - timedelta(seconds=LINK_PAUSE_SECONDS), now + LONGEST_PAUSE)
     ready = hosts.exclude(~Q(problem=""), link_status__at__range=just_ended)

@@ -52,8 +52,10 @@ from transfers.engine.packing import (
 )
 from transfers.engine.types import BuildSpec, Deviation, Member
 from transfers.models import Build, BuildState, Chunk, Compression, Mode
+from transfers.selectors.adoptions import former_with_bytes
 from transfers.selectors.satisfying import satisfied_members
 from transfers.selectors.specs import build_key, build_spec, list_members
+from transfers.services.adoptions import adoption_from_former
 from transfers.services.archive_names import archive_name
 from transfers.services.builds import DEVIATIONS_KEPT
 from transfers.services.entry_lists import entry_list_store
@@ -287,6 +289,7 @@ class _Packing:
             "chunks": len(rows),
             "deviations": len(deviations),
         }
+        former = former_with_bytes(build)
         with transaction.atomic():
             lease_hold(self._held)
             if self._takes_members:
@@ -294,6 +297,7 @@ class _Packing:
             build.chunks.all().delete()
             Chunk.objects.bulk_create(rows, batch_size=1000)
             advance(build, to, act="build.packed", actor=SYSTEM, detail=detail, **fields)
+            adoption_from_former(build=build, former=former)
 
 
 def _named(deviations: Sequence[Deviation]) -> str:
