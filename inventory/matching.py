@@ -20,7 +20,7 @@ from inventory.remote.names import unescape
 _SPECIAL = re.compile(r"[*?\[]")
 _STEPS = 1024  # between two looks at the clock
 _FEW = 20_000  # entries that are looked at one by one sooner than all names are searched
-_SORTED = 50_000  # findings that are sorted; of more, the listing's own order is walked
+_SORTED = 10_000  # findings that are sorted; of more, the listing's own order is walked
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,11 @@ class Pattern:
         self.piece = _longest_piece(text)
         self._is_whole = "/" in text
         self.folder = b""  # what has the pattern lies below this one
+        self._end = b""  # of a pattern with a slash: what the last part ends with
         if _SPECIAL.search(text):
             plain = _SPECIAL.split(text, maxsplit=1)[0]
             self.folder = _bytes_of(plain.rpartition("/")[0])
+            self._end = _bytes_of(re.split(r"[*?\]/]", text)[-1])
             translated = fnmatch.translate(_bytes_of(text).decode("latin-1"))
             self._match = re.compile(translated.encode("latin-1"), re.DOTALL).match
         else:
@@ -73,7 +75,7 @@ class Pattern:
     @property
     def leads(self) -> bytes:
         """What every tail of a matching name holds; empty when nothing of it can be told."""
-        return b"" if self._is_whole else self.piece
+        return self._end if self._is_whole else self.piece
 
 
 def mask_of(
@@ -173,12 +175,11 @@ class Matching:
     def _by_name(self, first: int) -> Iterator[int]:
         if self.pattern is None or (self.mask is not None and self.mask.count(1, first, self.end) <= _FEW):
             return self._tested(self._masked(first))
+        first_below, end_below = self.columns.run_of(self.pattern.folder)
+        first, end = max(first, first_below), min(self.end, end_below)
         if self.pattern.leads:
-            return self._tested(self._named(first, self.pattern.leads))
-        if self.pattern.folder:
-            first_below, end_below = self.columns.run_of(self.pattern.folder)
-            return self._tested(iter(range(max(first, first_below), min(self.end, end_below))))
-        return self._tested(iter(range(first, self.end)))
+            return self._tested(self._named(first, end, self.pattern.leads))
+        return self._tested(iter(range(first, end)))
 
     def _tested(self, numbers: Iterator[int]) -> Iterator[int]:
         mask, pattern, columns = self.mask, self.pattern, self.columns
@@ -198,12 +199,12 @@ class Matching:
             yield number
             number = self.mask.find(1, number + 1, self.end)
 
-    def _named(self, first: int, piece: bytes) -> Iterator[int]:
-        """Entries whose tail holds a piece."""
+    def _named(self, first: int, end: int, piece: bytes) -> Iterator[int]:
+        """Entries of a run whose tail holds a piece."""
         columns = self.columns
         begin = columns.tails_at
         at = begin + (columns.ends[first - 1] if first else 0)
-        stop = begin + (columns.ends[self.end - 1] if self.end else 0)
+        stop = begin + (columns.ends[end - 1] if end else 0)
         find, holder, ends = columns.tails.find, columns.holder, columns.ends
         at = find(piece, at, stop)
         while at >= 0:

@@ -122,8 +122,8 @@ def digests_of(resource: Resource, scan: Scan | None) -> DigestsShown:
     run = resource.digest_runs.order_by("-requested_at", "-pk").first()
     if scan is None:
         return DigestsShown(0, 0, run)
-    having = scan.entries.filter(kind=Entry.Kind.FILE, sha256__isnull=False).count()
-    return DigestsShown(having, scan.files - having, run)
+    lacking = scan.entries.filter(kind=Entry.Kind.FILE, sha256__isnull=True).count()  # these have an index of their own
+    return DigestsShown(scan.files - lacking, lacking, run)
 
 
 def lists_waiting(*, host: Host | None = None) -> QuerySet[ImportedList]:
@@ -280,12 +280,12 @@ def proposals_waiting(*, host: Host | None = None) -> QuerySet[Proposal]:
     return (rows if host is None else rows.filter(host=host)).order_by("created_at", "pk")
 
 
-def proposals_decided(*, limit: int = 20) -> list[Proposal]:
-    """The latest proposals that were decided or withdrawn."""
+def proposals_decided() -> QuerySet[Proposal]:
+    """Every proposal that was decided or withdrawn, the latest first: the history of the tiers."""
     rows = Proposal.objects.exclude(state__in=[ProposalState.DRAFT, ProposalState.PROPOSED]).select_related(
         "host", "author", "decided_by"
     )
-    return list(rows.order_by("-decided_at", "-pk")[:limit])
+    return rows.order_by("-decided_at", "-pk")
 
 
 def resources_named(host: Host, names: Iterable[str]) -> dict[str, Resource]:
