@@ -40,6 +40,7 @@ WORDS: frozenset[str] = frozenset(
         _("received"),
         _("replaced"),
         _("running"),
+        _("stopped"),
         _("superseded"),
         _("verified"),
         _("withdrawn"),

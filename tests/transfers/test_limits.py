@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from django.core.exceptions import ValidationError
+from django.test import Client
 from django.utils import timezone
 
 from calculet.actors import Actor
@@ -20,12 +22,14 @@ from transfers.engine.types import LaneReading, Sample
 from transfers.ledger import RowLedger
 from transfers.models import BuildState, LinkStatus
 from transfers.selectors.allowance import allowance_of, rates_allowed
+from transfers.selectors.board import boards
+from transfers.selectors.overview import boards_silent
 from transfers.selectors.work import hosts_to_link
 from transfers.services.links import link_lease_name
 from transfers.services.steering import limit_set
 from transfers.windows import read_windows
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 
 MONDAY_NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 
@@ -89,6 +93,18 @@ def test_quiet_hours_start_no_link_and_end_a_running_one(lab: PlannedHost, asks:
     assert not told.builds and not told.more_expected and hosts_to_link() == []
     _limit(lab.host, asks)
     assert ledger.directions().builds and hosts_to_link() == [lab.host]
+
+
+def test_quiet_hours_are_said_on_the_board_and_are_no_fault(
+    lab: PlannedHost, asks: Actor, alice: Person, signed_in: Callable[[Person], Client]
+) -> None:
+    client = signed_in(alice)
+    assert boards_silent(boards()) and "quiet hours" not in client.get("/packs/").content.decode()
+    _limit(lab.host, asks, windows="mon-sun 00:00-24:00 none\nmon 00:00-24:00 1 Mbit/s")
+    assert not boards_silent(boards())
+    assert "a limit says that nothing is transferred" in client.get("/packs/").content.decode()
+    _limit(lab.host, asks, rate=250_000)
+    assert "limited to 2.0 Mbit/s" in client.get("/packs/").content.decode()
 
 
 def test_a_running_link_hears_of_a_limit_and_says_what_it_may(lab: PlannedHost, asks: Actor) -> None:

@@ -39,7 +39,7 @@ from transfers.services.links import link_lease_name
 from transfers.services.steering import lane_cap_set, level_choose
 from transfers.services.trials import trial_start, trial_stop, trials_end_due
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 
 MEGABIT = 125_000
 

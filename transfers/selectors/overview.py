@@ -21,6 +21,7 @@ from transfers.models import (
     Unpack,
     UnpackState,
 )
+from transfers.selectors.allowance import is_quiet
 from transfers.selectors.board import Board, PackRow, builds_for_pages
 
 
@@ -186,10 +187,11 @@ def resources_stale() -> QuerySet[Resource, Resource]:
 
 
 def boards_silent(boards: Iterable[Board]) -> list[Board]:
-    """Boards with a pack in the state fetching whose link has not been heard of lately."""
+    """Boards with a pack in the state fetching whose link has not been heard of lately, though it may transfer."""
     return [
         board
         for board in boards
         if not board.pace.is_running
+        and not is_quiet(board.host)
         and any(row.state == BuildState.FETCHING and not row.is_waiting for row in board.rows)
     ]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from calculet.pages.templatetags.shown import NOTHING
+from calculet.pages.templatetags.shown import NOTHING, moment
+from inventory.models import Host
 from transfers.engine.trial import Answer, Difference, Result
 from transfers.models import LaneDecision, LaneSetting, Trial, TrialEnd
+from transfers.selectors.allowance import allowance_of
 
 register = template.Library()
 
@@ -68,6 +72,19 @@ def setting_words(setting: LaneSetting | None) -> str:
     if setting.trial_id is not None:
         return _("%(count)s, kept after trial %(trial)s") % {"count": setting.level, "trial": setting.trial_id}
     return _("%(count)s, set by a person") % {"count": setting.level}
+
+
+@register.simple_tag
+def limit_words(host: Host) -> str | SafeString:
+    """What a limit says of a host's link now; empty without one."""
+    allowance = allowance_of(host)
+    if allowance.bytes_per_second is None:
+        return ""
+    if not allowance.is_quiet:
+        return _("limited to %(rate)s") % {"rate": bits_rate(allowance.bytes_per_second)}
+    if allowance.until is None:
+        return _("a limit says that nothing is transferred")
+    return format_html(_("quiet hours: nothing is transferred until {time}"), time=moment(allowance.until))
 
 
 @register.filter
