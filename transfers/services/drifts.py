@@ -19,6 +19,7 @@ from inventory.models import Scan, ScanState
 from inventory.remote.names import escape
 from inventory.selectors import latest_scan
 from transfers.engine.listdrift import ListDrift, list_drift
+from transfers.engine.types import Member
 from transfers.models import Item, ItemBasis, ItemDrift
 from transfers.selectors.drifting import build_of, deltas_of, digests_now, held_by, is_coarse, items_to_compare
 from transfers.services.entry_lists import item_members
@@ -110,9 +111,13 @@ def _named(drift: ListDrift) -> dict[str, Any]:
         "name": escape(b"/" + drift.name),
         "what": drift.what,
         "reason": drift.reason,
-        "size_before": drift.before.size_bytes if drift.before is not None else None,
-        "size_after": drift.after.size_bytes if drift.after is not None else None,
+        "size_before": _size(drift.before),
+        "size_after": _size(drift.after),
     }
+
+
+def _size(member: Member | None) -> int | None:
+    return member.size_bytes if member is not None and member.kind == "file" else None
 
 
 def _doubt() -> str:
