@@ -228,6 +228,14 @@ class ItemForm(PageForm):
         widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
         help_text=_("One pattern a line. What matches here stays out."),
     )
+    leaves_out_carried = forms.BooleanField(
+        label=_("Leave out what packs before this one carry"),
+        required=False,
+        help_text=_(
+            "By digest, so take digests of the resources first. Unpacking makes the tree whole; it is usable when "
+            "those packs are. Archive and files."
+        ),
+    )
     leaves_out_here = forms.BooleanField(
         label=_("Leave out what is already here"),
         required=False,
@@ -257,6 +265,7 @@ class ItemForm(PageForm):
             "resources": list(item.resources.values_list("pk", flat=True)),
             "include_rules": "\n".join(item.include_rules),
             "exclude_rules": "\n".join(item.exclude_rules),
+            "leaves_out_carried": item.leaves_out_carried,
             "leaves_out_here": item.leaves_out_here,
             "chunk_mebibytes": item.chunk_bytes // MEBIBYTE,
         }

@@ -129,7 +129,8 @@ def builds_for_pages() -> QuerySet[Build, Build]:
 
 def items_for_pages() -> QuerySet[Item, Item]:
     """Items without the content of their lists."""
-    return Item.objects.select_related("pack", "entry_list", "revision").defer("entry_list__content")
+    lists = ("entry_list__content", "satisfied_list__content")
+    return Item.objects.select_related("pack", "entry_list", "satisfied_list", "revision").defer(*lists)
 
 
 def boards() -> tuple[Board, ...]:

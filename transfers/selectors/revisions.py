@@ -9,9 +9,10 @@ from django.db.models import Count, QuerySet
 
 from inventory.models import Host, Resource
 from inventory.remote.names import escape
-from transfers.models import Item, Plan, Revision, RevisionState
+from transfers.models import Item, Mode, PackingSample, Plan, Revision, RevisionState, SampleState
 from transfers.selectors.board import items_for_pages
 from transfers.selectors.lists import first_files
+from transfers.selectors.samples import share_of
 
 SAMPLE_NAMES = 20
 ADDED, REMOVED, CHANGED, SAME = "added", "removed", "changed", "same"
@@ -33,6 +34,20 @@ class ItemRow:
 
     item: Item
     resources: tuple[Resource, ...]
+    sample: PackingSample | None = None  # of what the list comes to when it is packed
+
+    @property
+    def packed_about(self) -> int | None:
+        """What a sample says that the pack comes to; None when none was taken."""
+        if self.sample is None or self.sample.state != SampleState.FINISHED or self.total_bytes is None:
+            return None
+        return int(self.total_bytes * share_of(self.sample.raw_bytes, self.sample.packed_bytes))
+
+    @property
+    def may_sample(self) -> bool:
+        """True when a sample of the list can be asked for."""
+        is_open = self.sample is None or self.sample.state == SampleState.FAILED
+        return is_open and self.item.mode == Mode.ARCHIVE and bool(self.total_bytes)
 
     @property
     def file_count(self) -> int | None:
@@ -99,7 +114,9 @@ def item_rows(revision: Revision | None) -> list[ItemRow]:
         return []
     items = items_for_pages().filter(revision=revision).prefetch_related("resources").order_by("position", "pack__name")
     items = items.select_related("drift", "delta_of").defer("drift__names")
-    return [ItemRow(item, tuple(item.resources.all())) for item in items]
+    rows = list(items)
+    samples = {one.entry_list_id: one for one in PackingSample.objects.filter(entry_list__items__in=rows)}
+    return [ItemRow(item, tuple(item.resources.all()), samples.get(item.entry_list_id or 0)) for item in rows]
 
 
 def totals_of(rows: Iterable[ItemRow]) -> tuple[int, int]:
@@ -129,7 +146,10 @@ def _differing(before: ItemRow, after: ItemRow) -> tuple[str, ...]:
         "include rules": (old.include_rules, new.include_rules),
         "exclude rules": (old.exclude_rules, new.exclude_rules),
         "chunk size": (old.chunk_bytes, new.chunk_bytes),
+        "names": (old.stretch, new.stretch),
         "list of files": (old.entry_list_id, new.entry_list_id),
+        "left to others": (old.satisfied_list_id, new.satisfied_list_id),
+        "already here": (old.here_list_id, new.here_list_id),
     }
     return tuple(name for name, (one, other) in pairs.items() if one != other)
 

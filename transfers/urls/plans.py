@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from transfers.views import deltas, forecasts, packs, plan_files, plan_items, plans, revisions
+from transfers.views import deltas, forecasts, packs, plan_files, plan_items, plans, reshaping, revisions
 
 _PLAN = "plans/<slug:host>/"
 _REVISION = f"{_PLAN}revisions/<int:number>/"
@@ -24,6 +24,12 @@ urlpatterns: list[URLPattern] = [
     path(f"{_PLAN}draft/items/<int:pk>/", plan_items.item_edit, name="item"),
     path(f"{_PLAN}draft/items/<int:pk>/remove/", plan_items.item_remove, name="item-remove"),
     path(f"{_PLAN}draft/delta/<slug:pack>/", deltas.delta_add, name="delta-add"),
+    path(f"{_PLAN}packs/<slug:pack>/reshape/", reshaping.reshape, name="reshape"),
+    path(f"{_PLAN}packs/<slug:pack>/split/", reshaping.split, name="pack-split"),
+    path(f"{_PLAN}packs/<slug:pack>/copy/", reshaping.copy, name="pack-copy"),
+    path(f"{_PLAN}merge/", reshaping.merge, name="merge"),
+    path(f"{_PLAN}merge/packs/", reshaping.merge_packs, name="packs-merge"),
+    path(f"{_PLAN}items/<int:pk>/sample/", reshaping.sample, name="item-sample"),
     path(f"{_PLAN}compare/", revisions.compare, name="compare"),
     path(_REVISION, revisions.revision, name="revision"),
     path(f"{_REVISION}approve/", revisions.revision_approve, name="revision-approve"),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.forms import Form
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from calculet.http import ActDoneAlready, PersonRequest
@@ -83,6 +86,8 @@ def _page(request: PersonRequest, row: Revision, *, form: Form | None = None, st
         "in_force": in_force,
         "changes": changes_between(in_force, row) if is_open else [],
         "is_author": is_author,
+        "approvals_given": plans.approvals_given(row),
+        "approvals_needed": settings.APPROVALS_NEEDED,
         "may_approve": request.user.may(Act.PLAN_APPROVE) and not is_author,
         "form": form or NoteForm(),
         **rights(request),
@@ -95,8 +100,7 @@ def revision_approve(request: PersonRequest, host: str, number: int) -> HttpResp
     """Approve the digest that was on the page."""
     require(request.user, Act.PLAN_APPROVE)
     row, form = revision_numbered(host, number), NoteForm(request.POST)
-    done = _("Revision %(number)s is in force. Its packs are made and fetched in their order.") % {"number": number}
-    return _decide(request, row, form, plans.revision_approve, done)
+    return _decide(request, row, form, plans.revision_approve, _approved)
 
 
 @require_POST
@@ -106,10 +110,24 @@ def revision_decline(request: PersonRequest, host: str, number: int) -> HttpResp
     row, form = revision_numbered(host, number), ReasonForm(request.POST)
     form.fields["note"].error_messages["required"] = _("Say in the note why not, so that the author can mend it.")
     done = _("Revision %(number)s is declined. Its author sees your note.") % {"number": number}
-    return _decide(request, row, form, plans.revision_decline, done)
+    return _decide(request, row, form, plans.revision_decline, lambda revision: done)
 
 
-def _decide(request: PersonRequest, row: Revision, form: Form, decide: Any, done: str) -> HttpResponse:
+def _approved(revision: Revision) -> str:
+    if revision.state == RevisionState.APPROVED:
+        words = _("Revision %(number)s is in force. Its packs are made and fetched in their order.")
+        return words % {"number": revision.number}
+    more = settings.APPROVALS_NEEDED - plans.approvals_given(revision)
+    return ngettext(
+        "Your approval is kept. %(count)s more person has to approve before anything changes.",
+        "Your approval is kept. %(count)s more people have to approve before anything changes.",
+        more,
+    ) % {"count": more}
+
+
+def _decide(
+    request: PersonRequest, row: Revision, form: Form, decide: Any, done: Callable[[Revision], str]
+) -> HttpResponse:
     if form.is_valid():
         digest, note = request.POST.get("digest", ""), form.cleaned_data["note"]
         try:
@@ -121,7 +139,7 @@ def _decide(request: PersonRequest, row: Revision, form: Form, decide: Any, done
             for sentence in sentences_of(error):
                 form.add_error(None, sentence)
         else:
-            messages.success(request, done)
+            messages.success(request, done(row))
             return redirect(_address(row))
     return _page(request, revision_numbered(row.plan.host.name, row.number), form=form, status=422)
 
