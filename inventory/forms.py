@@ -82,7 +82,7 @@ class HostChangeForm(forms.Form):
         initial=8,
         min_value=1,
         max_value=256,
-        help_text=gettext_lazy("Connections that fetch at once."),
+        help_text=gettext_lazy("Connections to begin with. From there the link finds their number itself; see its page."),
     )
     no_data_timeout_seconds = forms.IntegerField(
         label=gettext_lazy("No-data timeout, seconds"),
@@ -290,6 +290,7 @@ class ListForm(forms.Form):
     )
 
     def __init__(self, *args: Any, **options: Any) -> None:
+        options.setdefault("label_suffix", "")
         super().__init__(*args, **options)
         chosen: Any = self.fields["format_name"]
         chosen.choices = [("", _("as it looks")), *((one.name, one.words) for one in READABLE)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from django.core.paginator import Paginator
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
@@ -21,6 +22,7 @@ from inventory.services import tiers
 from inventory.tier_board import ADDED, ORDER
 from inventory.views.acts import act_and_return
 
+DECIDED_A_PAGE = 20
 _FIELDS = {
     "path": gettext_lazy("path"),
     "kind": gettext_lazy("kind"),
@@ -77,7 +79,9 @@ def proposal_list(request: PersonRequest) -> HttpResponse:
             may_withdraw=person.may(Act.TIER_EDIT) and is_own,
         )
         waiting.append(shown)
-    context = {"waiting": waiting, "decided": selectors.proposals_decided()}
+    page = Paginator(selectors.proposals_decided(), DECIDED_A_PAGE).get_page(request.GET.get("page"))
+    decided = [(proposal, _differences(proposal)) for proposal in page]
+    context = {"waiting": waiting, "page": page, "decided": decided}
     return render(request, "inventory/proposals.html", context)
 
 

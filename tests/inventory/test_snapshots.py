@@ -189,7 +189,8 @@ def test_a_snapshot_becomes_a_resource_that_is_listed_like_any_other(far: Host, 
 def test_the_rest_of_staging_is_never_listed(far: Host, alice: Person, sshd: Sshd) -> None:
     row = taken(far, alice)
     offered(row, alice)
-    for path in (far.staging_path, far.staging_path.join(b"environment")):
+    (sshd.home / "staging" / "digests-1-0").mkdir()
+    for path in (far.staging_path, far.staging_path.join(b"digests-1-0")):
         resource = Resource.objects.create(host=far, name=str(path), path=path, kind="folder")
         scan = scans.scan_request(resource=resource, actor=Actor.of(alice))
         scans.scan_run(scan.pk)

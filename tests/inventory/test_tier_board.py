@@ -165,6 +165,8 @@ def test_the_page_moves_by_buttons_proposes_and_shows_the_difference(
         digest=row.digest,
     )  # fmt: skip
     assert in_force(board)["a"] == "mid" and Tier.objects.get(position=3).name == "<new>"
+    history = signed_in(bob).get(reverse("inventory:proposals")).text
+    assert "proposed by alice" in history and "a, tier: 1 → 2" in history and "all tiers, order: 1, 2, 3, 4" in history
 
 
 def test_a_draft_can_be_discarded_and_bare_forms_are_refused(board: Host, alice: Person, signed_in: SignedIn) -> None:
