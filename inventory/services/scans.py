@@ -45,6 +45,7 @@ from inventory.services.hosts import host_problem_keep
 from inventory.services.known_digests import digests_fill
 from inventory.services.listing import Listing
 from inventory.services.sorting import EntrySorter
+from inventory.services.storing import entries_store
 
 STORE_ENTRIES = 2000  # rows a transaction: others wait a tenth of a second for the database, not longer
 TRIES = 3
@@ -250,12 +251,12 @@ def _store(scan: Scan, held: Held, sorter: EntrySorter) -> None:
     """Write the sorted entries in batches; each only while the lease is ours, nobody asks for a stop, and the scan is
     wanted. Raises LeaseTaken, _NotWanted, _Stopped."""
     is_stopped, beaten = False, time.monotonic()
-    for batch in _batches(sorter.rows(scan_id=scan.pk)):
+    for batch in _batches(sorter.values()):
         with transaction.atomic():
             _hold_wanted(scan, held)
             if is_stopped:
                 raise _Stopped
-            Entry.objects.bulk_create(batch)
+            entries_store(scan, batch)
         if time.monotonic() - beaten >= _TELL_SECONDS:
             is_stopped, beaten = lease_beat(held), time.monotonic()
 
@@ -267,7 +268,7 @@ def _hold_wanted(scan: Scan, held: Held) -> None:
         raise _NotWanted
 
 
-def _batches(rows: Iterator[Entry]) -> Iterator[list[Entry]]:
+def _batches(rows: Iterator[tuple[object, ...]]) -> Iterator[list[tuple[object, ...]]]:
     while batch := list(islice(rows, STORE_ENTRIES)):
         yield batch
 
