@@ -20,7 +20,7 @@ import threading
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,7 +81,7 @@ class Columns:
     def tail(self, number: int) -> bytes:
         """An entry's name below its folder's."""
         begin = self.ends[number - 1] if number else 0
-        return bytes(self.tails[self.tails_at + begin + 1 : self.tails_at + self.ends[number]])
+        return self.tails[self.tails_at + begin + 1 : self.tails_at + self.ends[number]]
 
     def base(self, number: int) -> bytes:
         """The last part of an entry's name."""
@@ -123,9 +123,15 @@ class Columns:
     def _first_from(self, key: bytes) -> int:
         return bisect_left(range(self.count), key, key=lambda number: self.name(number).replace(b"/", b"\0"))
 
-    def holder(self, offset: int) -> int:
-        """The entry in whose tail a place of `tails` lies, counted from the first tail."""
-        return bisect_right(self.ends, offset)
+    def with_piece(self, piece: bytes, first: int, end: int) -> Iterator[int]:
+        """Entries of a run, from `first` to before `end`, whose tail holds these bytes."""
+        begin, find, ends = self.tails_at, self.tails.find, self.ends
+        stop = begin + (ends[end - 1] if end else 0)
+        at = find(piece, begin + (ends[first - 1] if first else 0), stop)
+        while at >= 0:
+            number = bisect_right(ends, at - begin)
+            yield number
+            at = find(piece, begin + ends[number], stop)
 
 
 _open: OrderedDict[str, Columns] = OrderedDict()
@@ -150,7 +156,8 @@ def columns_of(scan: Scan) -> Columns:
 def columns_make(scan: Scan) -> Columns:
     """Write a listing's columns from its rows. On a disk that takes no file they are held in memory, and that is
     logged."""
-    content = _content(scan)
+    fields = ("position", "name", "kind", "size_bytes", "mtime_ns", "mode", "link_target")
+    content = _content(rows_raw(scan.entries.order_by("position"), *fields))
     path = _path(scan.key.hex)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -216,14 +223,17 @@ def _read(view: memoryview, whole: bytes | mmap.mmap) -> Columns:
     return Columns(*parts, kinds, whole, at, bytes(view[at + names_bytes :]))  # type: ignore[call-arg]
 
 
-def _content(scan: Scan) -> list[Any]:
+def columns_from(rows: Iterable[tuple[int, bytes, str, int, int, int, bytes]]) -> Columns:
+    """The columns of (position, name, kind, bytes, time, mode, link target), in the order of names; kept nowhere."""
+    whole = b"".join(_content(rows))
+    return _read(memoryview(whole), whole)
+
+
+def _content(rows: Iterable[tuple[int, bytes, str, int, int, int, bytes]]) -> list[Any]:
     """The pieces of a listing's file."""
     sums, times, positions, parents, ends = array("Q", [0]), array("q"), array("I"), array("I"), array("I")
     modes, kinds, tails, targets = array("H"), bytearray(), bytearray(), bytearray()
     below, total = array("I"), 0
-    rows = rows_raw(
-        scan.entries.order_by("position"), "position", "name", "kind", "size_bytes", "mtime_ns", "mode", "link_target"
-    )
     folders: list[tuple[int, bytes]] = []  # on the way down, each with its number
 
     def leave(number: int) -> None:

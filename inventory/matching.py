@@ -178,7 +178,7 @@ class Matching:
         first_below, end_below = self.columns.run_of(self.pattern.folder)
         first, end = max(first, first_below), min(self.end, end_below)
         if self.pattern.leads:
-            return self._tested(self._named(first, end, self.pattern.leads))
+            return self._tested(self.columns.with_piece(self.pattern.leads, first, end))
         return self._tested(iter(range(first, end)))
 
     def _tested(self, numbers: Iterator[int]) -> Iterator[int]:
@@ -198,19 +198,6 @@ class Matching:
         while number >= 0:
             yield number
             number = self.mask.find(1, number + 1, self.end)
-
-    def _named(self, first: int, end: int, piece: bytes) -> Iterator[int]:
-        """Entries of a run whose tail holds a piece."""
-        columns = self.columns
-        begin = columns.tails_at
-        at = begin + (columns.ends[first - 1] if first else 0)
-        stop = begin + (columns.ends[end - 1] if end else 0)
-        find, holder, ends = columns.tails.find, columns.holder, columns.ends
-        at = find(piece, at, stop)
-        while at >= 0:
-            number = holder(at - begin)
-            yield number
-            at = find(piece, begin + ends[number], stop)
 
 
 def _bytes_of(text: str) -> bytes:
