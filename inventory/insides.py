@@ -50,9 +50,9 @@ def _named(scan: Scan) -> Iterator[Entry]:
         if is_archive_name(row.name.base):
             yield row
     if not scan.folders:
-        row = scan.entries.filter(kind=Entry.Kind.FILE, position=0).first()
-        if row is not None and (scan.resource.kind in ("archive", "image") or is_archive_name(scan.root.base)):
-            yield row
+        only = scan.entries.filter(kind=Entry.Kind.FILE, position=0).first()
+        if only is not None and (scan.resource.kind in ("archive", "image") or is_archive_name(scan.root.base)):
+            yield only
 
 
 def _layouts(scan: Scan) -> dict[bytes, Entry]:
@@ -84,10 +84,10 @@ def _with_found(scan: Scan, archives: list[Archive]) -> list[Archive]:
             same[bytes(row.sha256 or b"")] = row
     found = []
     for one in archives:
-        row = known.get(_identity(one.entry)) if one.entry.inode else None
-        if row is None and one.entry.sha256 is not None and not one.is_layout:
-            row = same.get(bytes(one.entry.sha256))
-        found.append(replace(one, found=row))
+        inside = known.get(_identity(one.entry)) if one.entry.inode else None
+        if inside is None and one.entry.sha256 is not None and not one.is_layout:
+            inside = same.get(bytes(one.entry.sha256))
+        found.append(replace(one, found=inside))
     return found
 
 

@@ -89,7 +89,7 @@ def begin(remote: Remote, job: InsideJob, wanted: Sequence[Wanted], way: Way) ->
 
 def program() -> bytes:
     """The text of the program that hosts with python3 are sent: `inside` and `inside_host` as one."""
-    library, main = (Path(module.__file__).read_text(encoding="utf-8") for module in (inside, inside_host))
+    library, main = (Path(str(module.__file__)).read_text(encoding="utf-8") for module in (inside, inside_host))
     text, replaced = _IMPORT.subn("", main)
     if replaced != 1:
         raise AssertionError("inside_host imports from inside in one line")

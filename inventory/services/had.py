@@ -167,8 +167,18 @@ def had_again(*, source: HadSource, actor: Actor) -> None:
     require(actor.user, Act.RESOURCE_EDIT)
     if source.kind == HadKind.LIST:
         raise ValueWrong("source", _("A list is not read again; declare the newer one beside it."))
-    fields = {"turn": source.turn + 1, "files_done": 0, "bytes_done": 0, "files_left": 0, "problem": ""}
-    advance(source, HadState.QUEUED, act="had.asked_again", actor=actor, changed_at=timezone.now(), **fields)
+    advance(
+        source,
+        HadState.QUEUED,
+        act="had.asked_again",
+        actor=actor,
+        changed_at=timezone.now(),
+        turn=source.turn + 1,
+        files_done=0,
+        bytes_done=0,
+        files_left=0,
+        problem="",
+    )
 
 
 def had_cancel(*, source: HadSource, actor: Actor) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 
@@ -192,8 +193,7 @@ def _read(run: InsideRun, held: Held, remote: Remote, job: InsideJob, done: int)
         is_layout = names[number].endswith(_LAYOUT_MARK)
         name = names[number].removesuffix(_LAYOUT_MARK) if is_layout else names[number]
         full = job.root if name == b"." else job.root.join(name)
-        beats = _Beats(held)
-        findings = (piece for piece in hostlook.findings(remote, job, number) if beats() is None)
+        findings = _beating(hostlook.findings(remote, job, number), held)
         try:
             looked = inside_keep(
                 run.host, full, read_records(findings), is_layout=is_layout, hold=lambda: _hold(run, held)
@@ -207,16 +207,14 @@ def _read(run: InsideRun, held: Held, remote: Remote, job: InsideJob, done: int)
         raise _Stopped
 
 
-class _Beats:
-    """Keeps the lease every so often while findings arrive."""
-
-    def __init__(self, held: Held) -> None:
-        self._held, self._beaten = held, time.monotonic()
-
-    def __call__(self) -> None:
-        if time.monotonic() - self._beaten >= _LOOK_SECONDS:
-            self._beaten = time.monotonic()
-            lease_beat(self._held)
+def _beating(pieces: Iterator[bytes], held: Held) -> Iterator[bytes]:
+    """Keep the lease while findings arrive."""
+    beaten = time.monotonic()
+    for piece in pieces:
+        if time.monotonic() - beaten >= _LOOK_SECONDS:
+            beaten = time.monotonic()
+            lease_beat(held)
+        yield piece
 
 
 def _again(run: InsideRun, held: Held, remote: Remote, log: bytes) -> None:

@@ -60,11 +60,7 @@ def snapshot_offer(*, snapshot: Snapshot, actor: Actor) -> Resource:
         row = Snapshot.objects.select_for_update().get(pk=snapshot.pk)
         if row.resource is not None:
             return row.resource
-        resource = _free_resource(host) or Resource(host=host, name=_free_name(host), kind=ResourceKind.FOLDER)
-        if resource.pk is None:
-            resource.tier = Tier.objects.order_by("position").first()
-            resource.position = next_position(host, resource.tier)
-            resource.value = _("PCI devices, drivers, kernel, processors, packages, containers, state of source trees")
+        resource = _free_resource(host) or _new_resource(host)
         resource.path, resource.size_basis = place, SizeBasis.DECLARED
         resource.size_bytes = sum(size for size in row.files.values_list("size_bytes", flat=True))
         resource.save()
@@ -72,6 +68,18 @@ def snapshot_offer(*, snapshot: Snapshot, actor: Actor) -> Resource:
         Snapshot.objects.filter(pk=row.pk).update(**asked)
         record(act="snapshot.offered", actor=actor, subject=row, host=host, detail={"resource": resource.name})
     return resource
+
+
+def _new_resource(host: Host) -> Resource:
+    tier = Tier.objects.order_by("position").first()
+    return Resource(
+        host=host,
+        name=_free_name(host),
+        kind=ResourceKind.FOLDER,
+        tier=tier,
+        position=next_position(host, tier),
+        value=_("PCI devices, drivers, kernel, processors, packages, containers, state of source trees"),
+    )
 
 
 def offered_place(host: Host, snapshot: Snapshot) -> RemoteName:

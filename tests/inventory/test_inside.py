@@ -8,6 +8,7 @@ import io
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,8 @@ def test_every_form_gives_the_same_members(tmp_path: Path, form: int, packer: ty
 
 
 def test_the_program_for_hosts_finds_the_same_and_needs_no_library(tmp_path: Path) -> None:
-    for number, packer in enumerate((bytes, gzip.compress, two_frames)):
+    packers: tuple[Callable[[bytes], bytes], ...] = (bytes, gzip.compress, two_frames)
+    for number, packer in enumerate(packers):
         (tmp_path / f"{number}.tar").write_bytes(packer(tar_of(MEMBERS)))
     layered = docker_save([zstandard.compress(tar_of({"a": b"1"})), tar_of({"b": b"2"})])
     (tmp_path / "3.tar").write_bytes(zstandard.compress(layered))

@@ -28,6 +28,7 @@ from transfers.selectors.here import left_out_of
 from transfers.selectors.specs import list_members
 from transfers.services import plans
 from transfers.services.leaving import landing_proofs
+from transfers.services.revision_digests import revision_digest
 
 CONTENTS = {b"a": b"first" * 20, b"sub/b \xff\n": b"second" * 20, b"c": b"third" * 20}
 
@@ -198,10 +199,10 @@ def test_a_pack_leaves_out_what_is_here_and_says_by_what(shelf: Path, alice: Per
     left = left_out_of(item)
     assert left is not None and (left.files, left.size_bytes) == (1, 100)
     assert [(one.name, one.place, str(one.source)) for one in left.sample] == [("/t/a", "a", "Shelf")]
-    before = plans.revision_digest(item.revision)
+    before = revision_digest(item.revision)
     item = item_of(host, alice, resource, leaves=False)
     assert plans.item_preview(item=item, actor=Actor.of(alice)).file_count == 3 and left_out_of(item) is None
-    assert plans.revision_digest(item.revision) != before
+    assert revision_digest(item.revision) != before
 
 
 def test_what_has_no_digest_is_never_called_here_and_an_empty_pack_is_refused(shelf: Path, alice: Person) -> None:

@@ -34,10 +34,8 @@ def insides_here_due() -> list[int]:
     }
     if not builds:
         return []
-    known = {
-        bytes(digest)
-        for digest in InsideArchive.objects.filter(sha256__in=set(builds.values())).values_list("sha256", flat=True)
-    }
+    rows_known = InsideArchive.objects.filter(sha256__in=set(builds.values()))
+    known = {bytes(digest) for digest in rows_known.values_list("sha256", flat=True) if digest is not None}
     return [key for key, digest in builds.items() if digest not in known and lease_is_free(name=build_lease_name(key))]
 
 
