@@ -13,8 +13,8 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
-from transfers.forecast.goodput import Goodput
 from transfers.forecast.futures import Paces
+from transfers.forecast.goodput import Goodput
 from transfers.forecast.simulate import RUNS, Job, simulate
 
 REPEATS = 5

@@ -72,11 +72,55 @@ def test_times_follow_while_a_pack_is_dragged_and_nothing_is_saved_before_it_is_
     page.mouse.move(first["x"] + 5, last["y"] + last["height"] - 3, steps=10)
     expect(times).to_contain_text("expected in 2 min 6 s")
     expect(page.locator(f"#needs-{lab.plan.pk}")).to_contain_text("Work: expected in 2 min 6 s")
+    expect(page.locator(f"#curve-{lab.plan.pk} path.line.dragged")).to_have_count(2)  # in the picture and its key
     expect(times.locator("time")).to_have_attribute("data-local", "")
     assert list(lab.plan.packs.order_by("position")) == packs
     page.mouse.up()
     expect(page.get_by_text("The order is as you set it.")).to_be_visible()
     assert list(lab.plan.packs.order_by("position")) == [packs[1], packs[2], packs[0]]
+    expect(page.locator("tr.dragged, path.dragged")).to_have_count(0)
+    expect(page.locator("[data-place]")).to_have_text(["1", "2", "3"])
+    expect(page.locator(f"#up-{packs[1].pk}")).to_be_disabled()
+    page.get_by_role("button", name="Move one up").click()  # the answer brought the order that was seen
+    expect(page.locator("a.named")).to_have_text(["two", "one", "three"])
+
+
+def test_a_pack_is_moved_by_keys_with_its_times_and_escape_puts_it_back(page: Page, lab: PlannedHost) -> None:
+    packs = [lab.add(name, BuildState.PACKED) for name in ("one", "two", "three")]
+    lab.measure(bytes_per_second=100_000)
+    page.goto(reverse("transfers:packs"))
+    times, names = page.locator(f"#times-{packs[0].pk}"), page.locator("a.named")
+    handle = page.get_by_role("button", name="Take one to another place")
+    handle.focus()
+    page.keyboard.press("Enter")
+    expect(handle).to_have_attribute("aria-pressed", "true")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    expect(times).to_contain_text("expected in 2 min 6 s")
+    expect(names).to_have_text(["two", "three", "one"])
+    page.keyboard.press("Escape")
+    expect(names).to_have_text(["one", "two", "three"])
+    expect(times).to_contain_text("expected in 42 s")
+    expect(handle).to_be_focused()
+    page.keyboard.press("Space")
+    page.keyboard.press("ArrowDown")
+    expect(times).to_contain_text("expected in 1 min 24 s")
+    assert list(lab.plan.packs.order_by("position")) == packs
+    page.keyboard.press("Space")
+    expect(page.get_by_text("The order is as you set it.")).to_be_visible()
+    assert list(lab.plan.packs.order_by("position")) == [packs[1], packs[0], packs[2]]
+
+
+def test_a_drop_on_an_order_that_somebody_changed_shows_the_order_as_it_is(page: Page, lab: PlannedHost) -> None:
+    packs = [lab.add(name, BuildState.PACKED) for name in ("one", "two", "three")]
+    page.goto(reverse("transfers:packs"))
+    for place, pack in enumerate((packs[2], packs[0], packs[1]), 1):
+        type(pack).objects.filter(pk=pack.pk).update(position=place)
+    page.get_by_role("button", name="Take one to another place").focus()
+    for key in ("Enter", "ArrowDown", "Enter"):
+        page.keyboard.press(key)
+    expect(page.get_by_text("Somebody changed the order in the meantime.")).to_be_visible()
+    expect(page.locator("a.named")).to_have_text(["three", "one", "two"])
 
 
 def test_of_two_browsers_the_later_one_is_refused_and_shown_the_order_as_it_is(page: Page, lab: PlannedHost) -> None:

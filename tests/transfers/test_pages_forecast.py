@@ -92,8 +92,8 @@ def test_an_order_is_forecast_without_being_saved(signed_in: SignedIn, bob: Pers
     address = reverse("transfers:times", args=["lab"])
     events = Event.objects.count()
     page = words(signed_in(bob).get(address, {"order": f"{second.pk},{first.pk}"}))
-    assert re.search(rf'id="times-{second.pk}" hx-swap-oob="true">expected in 42 s,', page)
-    assert re.search(rf'id="times-{first.pk}" hx-swap-oob="true">expected in 1 min 24 s,', page)
+    assert re.search(rf'id="times-{second.pk}">expected in 42 s,', page)
+    assert re.search(rf'id="times-{first.pk}">expected in 1 min 24 s,', page)
     assert "Second: expected in 42 s," in page
     page = words(signed_in(bob).get(address, {"order": f"{first.pk},{second.pk}"}))
     assert "Second: expected in 1 min 24 s," in page

@@ -9,10 +9,11 @@ from django.db.models import Min
 
 from inventory.models import Tier
 from transfers.forecast.advice import NO_TIER, WEIGHTS, Advised, Candidate, advise
-from transfers.forecast.simulate import Times
-from transfers.models import Item
+from transfers.forecast.simulate import Outlook, Times
+from transfers.models import Item, Plan, RevisionState
 from transfers.selectors.board import Board, PackRow
 from transfers.selectors.forecast import forecast_board, needs_of, ordered_rows, runs_now
+from transfers.selectors.standings import Standing, standing_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +67,10 @@ class Curve:
         return max((share for at, share in self.steps if at <= seconds), default=0.0)
 
 
-def tiers_of(board: Board) -> dict[int, int]:
-    """The best tier of what each pack carries, by the pack's key; packs without any are left out."""
-    items = [row.item.pk for row in board.rows if row.item is not None]
-    found = Item.objects.filter(pk__in=items).values_list("pack_id").annotate(best=Min("resources__tier__position"))
+def tiers_of(plan: Plan) -> dict[int, int]:
+    """The best tier of what each pack in force carries, by the pack's key; packs without any are left out."""
+    items = Item.objects.filter(revision__plan=plan, revision__state=RevisionState.APPROVED).order_by()
+    found = items.values_list("pack_id").annotate(best=Min("resources__tier__position"))
     return {key: best for key, best in found if best is not None}
 
 
@@ -87,7 +88,7 @@ def suggest(
 
     `aim` names a capability; None, or one that is usable, asks for the most tier-weighted bytes early.
     """
-    needs, tiers = needs_of(board), tiers_of(board)
+    needs, tiers = needs_of(board), tiers_of(board.plan)
     aimed = aim if aim in needs else None
     shares = board.paces.share if board.paces is not None else 1.0
     candidates = [_candidate(row, tiers, shares) for row in board.rows]
@@ -133,20 +134,29 @@ def largest_first(board: Board) -> Board:
 
 def curve_of(board: Board, weights: Mapping[int, float]) -> Curve:
     """How much is usable over time, by the expected times of a forecast board."""
-    tiers, least = tiers_of(board), min(weights.values(), default=1.0)
-    values = {row.pack.pk: _value(row, weights.get(tiers.get(row.pack.pk, NO_TIER), least)) for row in board.rows}
+    return curve_through([standing_of(row) for row in board.rows], board.outlook, tiers_of(board.plan), weights)
+
+
+def curve_through(
+    standings: Sequence[Standing], outlook: Outlook | None, tiers: Mapping[int, int], weights: Mapping[int, float]
+) -> Curve:
+    """How much is usable over time, by the expected times of an outlook on packs in some order."""
+    least = min(weights.values(), default=1.0)
+    values = {one.name: weights.get(tiers.get(one.key, NO_TIER), least) * _bytes(one) for one in standings}
     total = sum(values.values()) or 1.0
-    done = sum(values[row.pack.pk] for row in board.rows if row.opened is not None)
+    done = sum(values[one.name] for one in standings if one.is_opened)
     steps = [(0.0, done / total)]
-    timed = [(row.times.expected_seconds, values[row.pack.pk]) for row in board.rows if row.times is not None]
+    opened = {one.name for one in standings if one.is_opened}
+    times = outlook.jobs if outlook is not None else {}
+    timed = [(times[name].expected_seconds, values[name]) for name in values if name in times and name not in opened]
     for seconds, value in sorted(timed):
         done += value
         steps.append((seconds, done / total))
-    return Curve(tuple(steps), board.outlook.needs if board.outlook is not None else {})
+    return Curve(tuple(steps), outlook.needs if outlook is not None else {})
 
 
-def _value(row: PackRow, weight: float) -> float:
-    return weight * (row.total_bytes or 0) if row.item is not None else 0.0
+def _bytes(one: Standing) -> int:
+    return one.total_bytes or 0 if one.is_in_force else 0
 
 
 def order_named(board: Board, names: Sequence[str]) -> Board:

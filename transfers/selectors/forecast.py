@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 
-from transfers.forecast.simulate import RUNS, Job, simulate
-from transfers.models import BuildState, Capability, Mode
+from transfers.forecast.futures import Paces
+from transfers.forecast.simulate import RUNS, Job, Outlook, Times, simulate
+from transfers.models import Capability, Plan
+from transfers.selectors.awaiting import needs_with, outlook_with, parts_needed
 from transfers.selectors.board import USABLE, Board, PackRow
 from transfers.selectors.paces import HostPaces, paces_of
+from transfers.selectors.standings import Standing, carriers_of, standing_of, standings_of
 
-_ALL_RUNS_UP_TO = 100  # packs; a board of many more is forecast from fewer futures, so that pages stay quick
-_LEAST_RUNS = 100
+_ALL_RUNS_UP_TO = 250  # packs; a board of many more is forecast from fewer futures, so that it answers a drop at once
 Needs = Mapping[str, Sequence[Sequence[str]]]
 
 
@@ -35,12 +38,58 @@ def forecast_board(
     rows = ordered_rows(board.rows, order)
     if known.paces is None:
         return replace(board, rows=rows, paces=known)
-    jobs = jobs_of(rows)
-    count = runs or (RUNS if len(jobs) <= _ALL_RUNS_UP_TO else max(_LEAST_RUNS, RUNS * _ALL_RUNS_UP_TO // len(jobs)))
     wanted = needs_of(board) if needs is None else needs
-    outlook = simulate(jobs, known.paces, needs=wanted, runs=count)
+    outlook = outlook_of([standing_of(row) for row in rows], known.paces, wanted, runs=runs)
     timed = tuple(replace(row, times=outlook.jobs.get(row.pack.name)) for row in rows)
     return replace(board, rows=timed, paces=known, outlook=outlook)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderTimes:
+    """Packs in an order that need not be saved, and what it would give; `outlook` is None when nothing can be said."""
+
+    plan: Plan
+    standings: tuple[Standing, ...]
+    paces: HostPaces
+    needs: Needs
+    outlook: Outlook | None
+
+    def times_of(self, one: Standing) -> Times | None:
+        """When the pack would be usable; None when that cannot be said."""
+        return self.outlook.jobs.get(one.name) if self.outlook is not None else None
+
+
+def times_in_order(plan: Plan, order: Sequence[int] | None = None) -> OrderTimes:
+    """What an order of packs (by their keys; those not named come last) would give. Few statements, no whole rows."""
+    return reordered(OrderTimes(plan, standings_of(plan), paces_of(plan), {}, None), order)
+
+
+def reordered(times: OrderTimes, order: Sequence[int] | None) -> OrderTimes:
+    """The same packs in another order."""
+    standings, paces = times.standings, times.paces
+    if order is not None:
+        places = {key: at for at, key in enumerate(order)}
+        standings = tuple(sorted(standings, key=lambda one: places.get(one.key, len(places))))
+    needs = times.needs or unmet_needs(times.plan, {one.key for one in standings if one.is_opened})
+    outlook = outlook_of(standings, paces.paces, needs) if paces.paces is not None else None
+    return OrderTimes(times.plan, standings, paces, needs, outlook)
+
+
+def outlook_of(standings: Sequence[Standing], paces: Paces, needs: Needs, *, runs: int | None = None) -> Outlook:
+    """What is to come of packs in order; a question that was asked before is answered from memory."""
+    jobs = tuple(jobs_of(standings))
+    parts = parts_needed([one.name for one in standings if one.state in USABLE], carriers_of(standings))
+    told = needs_with(needs, parts)
+    asked = tuple((name, tuple(tuple(group) for group in groups)) for name, groups in told.items())
+    fewer = max(RUNS * _ALL_RUNS_UP_TO // max(len(jobs), 1), 100)
+    return outlook_with(_simulated(jobs, paces, asked, runs or min(RUNS, fewer)), parts)
+
+
+@lru_cache(maxsize=16)
+def _simulated(
+    jobs: tuple[Job, ...], paces: Paces, needs: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...], runs: int
+) -> Outlook:
+    return simulate(jobs, paces, needs=dict(needs), runs=runs)
 
 
 def ordered_rows(rows: Sequence[PackRow], order: Sequence[int] | None) -> tuple[PackRow, ...]:
@@ -53,44 +102,29 @@ def ordered_rows(rows: Sequence[PackRow], order: Sequence[int] | None) -> tuple[
 
 def runs_now(row: PackRow) -> bool:
     """True when something of the pack is left to do and nothing keeps it from being done."""
-    return row.item is not None and not row.is_stopped and row.state not in USABLE
+    return standing_of(row).runs_now
 
 
-def runs_last(row: PackRow) -> bool:
-    """True when the pack is on hold until everything else is opened, and nothing else keeps it."""
-    is_bound = row.pack.on_hold and row.pack.hold_until_rest and not row.pack.is_paused
-    broken = row.state in (BuildState.FAILED, BuildState.NEEDS_DECISION)
-    return is_bound and row.item is not None and not broken and not row.is_home
-
-
-def jobs_of(rows: Sequence[PackRow]) -> list[Job]:
+def jobs_of(standings: Sequence[Standing]) -> list[Job]:
     """What is left to do, in order, last what waits for the rest. Behind a pack of unknown size nothing can be said."""
     jobs = []
-    for row in [*filter(runs_now, rows), *filter(runs_last, rows)]:
-        if row.total_bytes is None:
+    now, last = (one for one in standings if one.runs_now), (one for one in standings if one.runs_last)
+    for one in (*now, *last):
+        if one.total_bytes is None:
             break
-        jobs.append(_job(row, float(row.total_bytes)))
+        jobs.append(one.job())
     return jobs
-
-
-def _job(row: PackRow, total: float) -> Job:
-    name = row.pack.name
-    if row.is_home:
-        return Job(name, 0.0, proof_bytes=total if row.state == BuildState.RECEIVED else total / 2)
-    left = float(row.left_bytes or 0)
-    if row.state in (BuildState.PACKED, BuildState.FETCHING):
-        return Job(name, left, proof_bytes=float(row.received_bytes))
-    mode = row.item.mode if row.item is not None else Mode.ARCHIVE
-    if mode == Mode.ARCHIVE and row.is_before_packing:
-        return Job(name, 0.0, unpacked_bytes=total, packing_bytes=total)
-    return Job(name, left, packing_bytes=total, proof_bytes=float(row.received_bytes))
 
 
 def needs_of(board: Board) -> dict[str, list[list[str]]]:
     """Capabilities that are not usable yet, each with its groups of packs of which none is opened."""
-    opened = {row.pack.pk for row in board.rows if row.opened is not None}
+    return unmet_needs(board.plan, {row.pack.pk for row in board.rows if row.opened is not None})
+
+
+def unmet_needs(plan: Plan, opened: Set[int]) -> dict[str, list[list[str]]]:
+    """The same, given the keys of packs that are opened."""
     found: dict[str, list[list[str]]] = {}
-    rows = Capability.objects.filter(plan=board.plan).prefetch_related("needs__pack").order_by("position", "name")
+    rows = Capability.objects.filter(plan=plan).prefetch_related("needs__pack").order_by("position", "name")
     for capability in rows:
         groups: dict[int, list[tuple[int, str]]] = {}
         for need in capability.needs.all():

@@ -138,13 +138,14 @@ def packs_reorder(*, plan: Plan, pack_ids: Sequence[int], seen_ids: Sequence[int
         Plan.objects.select_for_update().get(pk=plan.pk)
         packs = {pack.pk: pack for pack in plan.packs.select_for_update()}
         now = sorted(packs, key=lambda key: (packs[key].position, packs[key].name))
-        if list(seen_ids) != [key for key in now if key in set(seen_ids)] or not set(seen_ids) <= set(packs):
+        shown = set(seen_ids)
+        if list(seen_ids) != [key for key in now if key in shown] or not shown <= set(packs):
             raise OrderStale
         if list(pack_ids) == list(seen_ids):
             return
         # Packs that the page did not show keep their places; the shown ones are dealt out anew among theirs.
         places = iter(pack_ids)
-        order = [next(places) if key in set(seen_ids) else key for key in now]
+        order = [next(places) if key in shown else key for key in now]
         _give_places([packs[key] for key in order])
         detail = {"before": [packs[key].name for key in now], "after": [packs[key].name for key in order]}
         audit.record(act="pack.reorder", actor=actor, subject=plan, host=plan.host, detail=detail)

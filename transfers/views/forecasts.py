@@ -25,6 +25,7 @@ from transfers.services import forecasts
 from transfers.views.acts import act_and_return, rights
 from transfers.views.curve_chart import curve_chart
 from transfers.views.find import plan_of_host
+from transfers.views.order_parts import order_asked
 
 
 @require_http_methods(["GET", "HEAD", "POST"])  # the order of a thousand packs is too long for an address
@@ -33,8 +34,7 @@ def times(request: PersonRequest, host: str) -> HttpResponse:
     require(request.user, Act.VIEW)
     asked = request.POST.get("order", request.GET.get("order", ""))
     order = [int(text) for text in asked.split(",") if text.isdecimal() and len(text) < 19]
-    board = forecast_board(board_of(plan_of_host(host)), order=order)
-    return render(request, "transfers/times.html", {"board": board, "capabilities": capability_states([board])})
+    return order_asked(request, plan_of_host(host), order)
 
 
 @require_safe

@@ -16,6 +16,8 @@ from calculet.http import PersonRequest, page_or_part
 from calculet.people.roles import Act, require
 from transfers.forms import HoldForm, PlaceForm, ReasonForm
 from transfers.models import Build, BuildState, Pack, UnpackState
+from transfers.selectors.adoptions import adoptions_active
+from transfers.selectors.advice import curve_of, weights_of
 from transfers.selectors.board import HOME, USABLE, PackRow, board_of, boards
 from transfers.selectors.builds import (
     MOST_FAULTS,
@@ -32,8 +34,10 @@ from transfers.selectors.overview import capability_states
 from transfers.services import orders
 from transfers.views.acts import act_and_return, rights
 from transfers.views.build_words import map_words, steps_of
+from transfers.views.curve_chart import curve_chart
 from transfers.views.deltas import drift_context
 from transfers.views.find import build_numbered, pack_named, plan_of_host
+from transfers.views.order_parts import ORDER_DONE, order_dropped
 
 _MOST_DEVIATIONS = 200
 
@@ -42,10 +46,18 @@ _MOST_DEVIATIONS = 200
 def packs(request: PersonRequest) -> HttpResponse:
     """Every host's packs in execution order; the board refreshes itself."""
     require(request.user, Act.VIEW)
-    found = forecast_boards(boards())
+    found, weights = forecast_boards(boards()), weights_of()
+    is_moving, count = any(board.is_moving for board in found), sum(len(board.rows) for board in found)
     context = {
-        "boards": [{"board": board, "capabilities": capability_states([board])} for board in found],
-        "is_moving": any(board.is_moving for board in found),
+        "boards": [
+            {
+                "board": board,
+                "capabilities": capability_states([board]),
+                "chart": curve_chart({"in_force": curve_of(board, weights)}),
+            }
+            for board in found
+        ],
+        "refresh_seconds": max(2 if is_moving else 15, count // 40),
         **rights(request),
     }
     return page_or_part(request, "transfers/packs.html", "board", context)
@@ -128,6 +140,7 @@ def _build_context(request: PersonRequest, row: PackRow, build: Build, lanes: ob
         "can_unpack": build.state in USABLE and not is_unpacking and request.user.may(Act.UNPACK),
         "can_report": build.state in (BuildState.VERIFIED, BuildState.OPENED, BuildState.PERMITTED)
         and request.user.may(Act.REPORT_MAKE),
+        "adoption": adoptions_active(build).first(),
         "is_own_plan": build.item.revision.author_id == request.user.pk,
         "is_moving": row.is_moving or is_unpacking or build.state == BuildState.VERIFIED,
     }
@@ -188,7 +201,9 @@ def order(request: PersonRequest, host: str) -> HttpResponse:
         messages.error(request, _("The form did not say which order you saw. Nothing was changed."))
         return redirect(back)
     reorder = partial(orders.packs_reorder, plan=plan, pack_ids=wanted, seen_ids=seen)
-    return act_and_return(request, lambda actor: reorder(actor=actor), back, done=_("The order is as you set it."))
+    if request.htmx:
+        return order_dropped(request, plan, lambda actor: reorder(actor=actor))
+    return act_and_return(request, lambda actor: reorder(actor=actor), back, done=str(ORDER_DONE))
 
 
 @require_POST
