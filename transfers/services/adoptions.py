@@ -109,7 +109,9 @@ def _create(build: Build, actor: Actor, **fields: Any) -> Adoption:
 def adoption_accept(*, adoption: Adoption, way: AdoptionWay, actor: Actor) -> None:
     """Copy what matched, or take the file itself. Raises NotAllowed, ValidationError, StateConflict."""
     require(actor.user, Act.FETCH)
-    if way is AdoptionWay.ASK or (way is AdoptionWay.TAKE and adoption.not_taken):
+    if way is AdoptionWay.ASK:
+        raise ValidationError(_("Say whether it is copied or taken. Nothing was changed."))
+    if way is AdoptionWay.TAKE and adoption.not_taken:
         raise ValidationError(_("The file cannot be taken: %(why)s. Let it be copied.") % {"why": adoption.not_taken})
     detail = {"way": way.value, "bytes": adoption.matched_bytes}
     advance(adoption, AdoptionState.COPYING, act="adoption.accept", actor=actor, detail=detail, way=way, problem="")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from transfers.views import builds, evidence, overview, packs
+from transfers.views import adoptions, builds, evidence, overview, packs
 
 _PACK = "packs/<slug:host>/<slug:pack>/"
 _BUILD = f"{_PACK}builds/<int:number>/"
@@ -18,6 +18,9 @@ urlpatterns: list[URLPattern] = [
     path(f"{_PACK}hold/", packs.pack_hold, name="pack-hold"),
     path(f"{_PACK}release/", packs.pack_release, name="pack-release"),
     path(f"{_PACK}place/", packs.pack_place, name="pack-place"),
+    path(f"{_PACK}adopt/", adoptions.adopt, name="adopt"),
+    path(f"{_PACK}adopt/<int:pk>/leave/", adoptions.adoption_leave, name="adoption-leave"),
+    path(f"{_PACK}adopt/<int:pk>/<str:way>/", adoptions.adoption_accept, name="adoption-accept"),
     path(_BUILD, packs.build, name="build"),
     path(f"{_BUILD}retry/", builds.build_retry, name="build-retry"),
     path(f"{_BUILD}replace/", builds.build_replace, name="build-replace"),
