@@ -2,6 +2,7 @@
 SHELL := /bin/sh
 PYTHON ?= python3
 ONCE ?=
+MINUTES ?= 10
 WORKERS ?= auto
 
 bin := .venv/bin
@@ -10,7 +11,7 @@ product := .venv/product-$(call hash,requirements.txt).stamp
 development := .venv/development-$(call hash,requirements.txt requirements-dev.txt).stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo run test lint messages test-deps bench clean
+.PHONY: help venv demo run test lint messages test-deps bench soak clean
 
 help:
 	@echo "make demo [ONCE=1]   the product and a sample host, and the whole job on it"
@@ -20,6 +21,7 @@ help:
 	@echo "make messages        collect the text of pages for translation (needs GNU gettext), and compile it"
 	@echo "make test-deps       by apt: the system parts that tests use"
 	@echo "make bench           the engine beside scp and rsync"
+	@echo "make soak [MINUTES=10]  the engine over a bad link that falls silent three times (needs root)"
 	@echo "make clean           remove .venv and caches; var/ with everything that was brought home stays"
 
 .venv/bin/python:
@@ -75,6 +77,9 @@ test-deps:
 
 bench: $(product)
 	$(bin)/python -m benchmarks.fetch_against_peers
+
+soak: $(product)
+	$(bin)/python -m benchmarks.soak --minutes $(MINUTES)
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 FAR, NEAR = "10.77.0.2", "10.77.0.1"
@@ -55,6 +55,7 @@ class Bed:
     username: str
     key: Path
     known_hosts: Path
+    relay: int = 0  # the process that is the wire; from one SIGUSR1 to the next nothing passes
 
     def near(self, command: Sequence[str]) -> list[str]:
         """The command line that runs `command` at the near end."""
@@ -128,7 +129,7 @@ def lossy(folder: Path, profile: Profile, seed: int) -> Iterator[Bed]:
             f"lossy link: {profile.round_trip_ms} ms, {profile.loss_percent} % loss in runs of {profile.burst}, "
             f"{profile.rate_megabits:g} Mbit/s, cubic"
         )
-        yield _bed(description, ("ip", "netns", "exec", near), FAR, 22, folder)
+        yield replace(_bed(description, ("ip", "netns", "exec", near), FAR, 22, folder), relay=process.pid)
 
 
 @contextlib.contextmanager
