@@ -136,6 +136,19 @@ def test_a_second_run_compares_digests_and_fetches_nothing(fetching_here: Fetchi
     assert ended.figures["verified"] is True and ended.figures["refetched_bytes"] == 0
 
 
+def test_a_partial_file_that_lies_here_is_taken_over(fetching_here: Fetching, tmp_path: Path) -> None:
+    content = noise(6 * MIB)
+    left = tmp_path / "model.tar.part"
+    left.write_bytes(content[: 4 * MIB] + b"x")
+    place = fetching_here.place(_source(tmp_path, content))
+    ended = fetching_here.run(place, "--adopt", str(left))
+    assert ended.status == 0, ended.errors
+    assert "4,194,304 were copied and are not fetched" in ended.errors
+    assert (fetching_here.landing / "model.tar").read_bytes() == content and left.stat().st_size == 4 * MIB + 1
+    refused = fetching_here.run(place, "--adopt", str(tmp_path / "nothing"), "--to", str(tmp_path))
+    assert refused.status == 1 and "cannot be taken over" in refused.errors and "Traceback" not in refused.errors
+
+
 def test_an_address_of_ip_version_six_stands_in_brackets(
     make_sshd: Callable[..., Sshd], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -29,6 +29,7 @@ from rich.progress import (
 from calculet.environment import NO_DATA_TIMEOUT_SECONDS, EnvironmentWrong, read_count, refuse_unknown_names
 from inventory.remote.base import RemoteError
 from inventory.remote.names import RemoteName
+from transfers.engine.adopt import AdoptionRefused
 from transfers.engine.cellmap import LedgerBusy
 from transfers.engine.clock import SystemClock
 from transfers.engine.landing import LandingError
@@ -54,6 +55,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--key", metavar="FILE", help="private key; without it the agent, then the usual files")
     parser.add_argument("--known-hosts", metavar="FILE", default="~/.ssh/known_hosts")
     parser.add_argument("--lanes", default="auto", metavar="N|auto", help="connections at a time")
+    parser.add_argument("--adopt", metavar="PATH", help="a partial file or parts here: what matches is taken over")
     parser.add_argument("--json", action="store_true", help="end with one line of JSON on standard output")
 
 
@@ -84,7 +86,7 @@ def run(options: Mapping[str, Any], *, no_data_seconds: float) -> int:
     except KeyboardInterrupt:  # before or after the fetch itself
         notices.print(str(FetchStopped(0)))
         return INTERRUPTED
-    except (FetchRefused, ReadBackDiffers, LandingError, LedgerBusy, RemoteError) as error:
+    except (AdoptionRefused, FetchRefused, ReadBackDiffers, LandingError, LedgerBusy, RemoteError) as error:
         notices.print(str(error))
         return FAILED
     told = _json(result) if options["json"] else f"{result.sha256}  {RemoteName(bytes(result.path))}"
@@ -101,6 +103,7 @@ def _request(options: Mapping[str, Any], no_data_seconds: float) -> FetchRequest
         key=_local(options["key"]) if options["key"] else None,
         lanes=read_lanes(str(options["lanes"])),
         no_data_seconds=no_data_seconds,
+        adopt=_local(options["adopt"]) if options["adopt"] else None,
     )
 
 

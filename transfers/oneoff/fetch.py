@@ -31,6 +31,7 @@ from transfers.engine.types import BuildSpec, CheckLevel, Clock, LinkSummary, Ou
 from transfers.engine.verify import Expected, ReadBack, Stopped, read_back
 from transfers.fileledger import FileLedger, source_path
 from transfers.oneoff.access import sign_in
+from transfers.oneoff.adopting import adopt_local
 from transfers.oneoff.lanes import LaneChooser
 from transfers.oneoff.lastlook import LastLook
 from transfers.oneoff.request import FetchRefused, FetchRequest, check_folder
@@ -152,6 +153,8 @@ class Fetch:
         )
         self._tell_start(ledger, path)
         try:
+            if request.adopt is not None:
+                adopt_local(request.adopt, spec, remote, stop=self._stopping.is_set, notice=self._notice)
             found = self._fetch_and_read_back(remote, spec, path, identity, ledger, last_look.begin)
         except BaseException:
             _leave_nothing_empty(spec, ledger)

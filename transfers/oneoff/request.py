@@ -49,6 +49,7 @@ class FetchRequest:
     key: Path | None = None
     lanes: int | None = None
     no_data_seconds: float = field(default=600.0)
+    adopt: Path | None = None  # a partial file or set of parts on this machine
 
 
 def read_place(text: str) -> Place:
