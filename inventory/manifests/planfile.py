@@ -6,20 +6,28 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
-
-from ruamel.yaml import YAML
+from datetime import date, datetime
+from typing import Any, TypeVar
 
 from inventory.manifests.fields import Fields, Problems, nearest
+from inventory.manifests.planlines import (
+    CHUNK_BYTES,
+    Basis,
+    CapabilityLine,
+    PackLine,
+    PlanFile,
+    ResourceLine,
+    TierLine,
+)
+from inventory.manifests.planwriting import VERSION, write_plan_file
 from inventory.manifests.sizes import LARGEST_BYTES, UNITS, format_size, parse_size
 from inventory.manifests.yamlnodes import MapNode, Node, PlanFileError, Problem, TextNode, read_nodes
 from inventory.remote.names import RemoteName, unescape
 
 __all__ = [
+    "Basis",
     "CapabilityLine",
     "PackLine",
     "PlanFile",
@@ -31,82 +39,27 @@ __all__ = [
     "write_plan_file",
 ]
 
-VERSION = 1
-Basis = Literal["exact", "declared", "about", "unknown"]
 BASES: tuple[Basis, ...] = ("exact", "declared", "about")
 KINDS = ("folder", "file", "archive", "image", "parts", "repository", "store", "parameters", "other")
 MODES = ("archive", "files", "existing", "parts")
-CHUNK_BYTES = 64 * 2**20
 _CHUNK_LEAST, _CHUNK_MOST = 2**20, 2**40
 _TIERS_MOST = 32_767
 _PACK_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)
 
-_TOP = ("version", "tiers", "resources", "packs", "capabilities")
+_TOP = ("version", "clear_by", "stated", "tiers", "resources", "packs", "capabilities")
 _TIER = ("position", "name", "note")
 _RESOURCE = ("name", "path", "kind", "tier", "size", "value", "recommendation")
-_PACK = ("name", "aim", "mode", "resources", "include", "exclude", "chunk", "hold")
+_PACK = (
+    "name", "aim", "mode", "resources", "include", "exclude", "chunk", "hold", "until", "leave_out", "from", "before",
+    "delta_of", "came_of",
+)  # fmt: skip
+_STATED = ("rate", "packed_percent")
+_UNTIL = ("at", "rest", "rate")
+_LEFT_OUT = ("carried", "here")
 _CAPABILITY = ("name", "description", "needs")
 
 
 _Line = TypeVar("_Line")
-
-
-@dataclass(frozen=True, slots=True)
-class TierLine:
-    """An ordered class of value; position 1 comes first."""
-
-    position: int
-    name: str
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ResourceLine:
-    """Something on the host. `position` counts from 1 within its tier, in the order of the file."""
-
-    name: str
-    path: RemoteName | None
-    kind: str
-    tier: int | None
-    position: int
-    size_bytes: int | None
-    size_basis: Basis
-    value: str = ""
-    recommendation: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PackLine:
-    """Something to be brought home; packs are carried out in the order of the file."""
-
-    name: str
-    aim: str
-    mode: str
-    resources: tuple[str, ...]
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    chunk_bytes: int = CHUNK_BYTES
-    on_hold: bool = False
-    hold_reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CapabilityLine:
-    """What can be done once every group of `needs` is met by any one of its packs."""
-
-    name: str
-    description: str
-    needs: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PlanFile:
-    """One host's plan as a file."""
-
-    tiers: tuple[TierLine, ...] = ()
-    resources: tuple[ResourceLine, ...] = ()
-    packs: tuple[PackLine, ...] = ()
-    capabilities: tuple[CapabilityLine, ...] = ()
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -120,15 +73,50 @@ def read_plan_file(content: bytes) -> PlanFile:
     if isinstance(node, MapNode) and top.integer("version", least=0, most=10**6, needed=True) not in (None, VERSION):
         top.problem("version", f"the file is of another version; this program reads version {VERSION}.")
     reader = _PlanReader(problems)
+    stated = Fields(top.get("stated") or MapNode(node.line, node.column, []), "“stated”", _STATED, problems)
     plan = PlanFile(
         tiers=reader.each(top, "tiers", "tier", _TIER, reader.tier),
         resources=reader.each(top, "resources", "resource", _RESOURCE, reader.resource),
         packs=reader.each(top, "packs", "pack", _PACK, reader.pack),
         capabilities=reader.each(top, "capabilities", "capability", _CAPABILITY, reader.capability),
+        clear_by=_day(top, "clear_by"),
+        stated_bytes_per_second=_rate(stated, "rate"),
+        stated_packed_percent=stated.integer("packed_percent", least=1, most=200),
     )
     if problems.found:
         raise PlanFileError(*problems.found)
     return plan
+
+
+def _day(fields: Fields, name: str) -> date | None:
+    text = fields.text(name)
+    try:
+        return date.fromisoformat(text) if text else None
+    except ValueError:
+        fields.problem(name, f"“{text[:60]}” is no day: write it like “2026-12-31”.")
+        return None
+
+
+def _moment(fields: Fields, name: str) -> datetime | None:
+    text = fields.text(name)
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        fields.problem(name, f"“{text[:60]}” is no time: write it with its zone, like “2026-12-31T18:00:00+00:00”.")
+        return None
+    return found
+
+
+def _rate(fields: Fields, name: str) -> int | None:
+    text = fields.text(name)
+    rate = parse_size(text) if text else None
+    if text and not rate:
+        fields.problem(name, f"“{text[:60]}” is no rate: a number above zero and one of {UNITS}, of bytes a second.")
+    return rate or None
 
 
 class _PlanReader:
@@ -198,6 +186,12 @@ class _PlanReader:
             chunk_bytes=self._chunk(fields),
             on_hold=bool(reason),
             hold_reason=reason,
+            **self._until(fields, is_held=bool(reason)),
+            **self._leaves_out(fields),
+            first_name=self._bound(fields, "from"),
+            end_name=self._bound(fields, "before"),
+            delta_of=self._delta_of(fields, name),
+            came_of=tuple(text for text, _ in fields.texts("came_of")),
         )
 
     def capability(self, fields: Fields) -> CapabilityLine:
@@ -245,22 +239,56 @@ class _PlanReader:
                     )
         return tuple(found)
 
-    def _path(self, fields: Fields) -> RemoteName | None:
-        node = fields.get("path")
+    def _until(self, fields: Fields, *, is_held: bool) -> dict[str, Any]:
+        node = fields.get("until")
+        if node is None:
+            return {}
+        if not is_held:
+            fields.problem("until", f"{fields.what} has an end of its hold and no “hold”. Say why it waits.")
+        inner = Fields(node, f"the “until” of {fields.what}", _UNTIL, self._problems)
+        return {
+            "hold_until_at": _moment(inner, "at"),
+            "hold_until_rest": inner.choice("rest", ("yes", "no"), "no") == "yes",
+            "hold_until_rate": _rate(inner, "rate"),
+        }
+
+    def _leaves_out(self, fields: Fields) -> dict[str, Any]:
+        given = fields.texts("leave_out")
+        for text, node in given:
+            if text not in _LEFT_OUT:
+                sentence = f"“{text[:60]}” is nothing to leave out: it is one of {', '.join(_LEFT_OUT)}."
+                self._problems.add(node, sentence)
+        words = {text for text, _node in given}
+        return {"leaves_out_carried": "carried" in words, "leaves_out_here": "here" in words}
+
+    def _bound(self, fields: Fields, name: str) -> bytes:
+        path = self._path(fields, name)
+        return path.raw.lstrip(b"/") if path is not None else b""
+
+    def _delta_of(self, fields: Fields, name: str) -> str:
+        other = fields.text("delta_of")
+        known = [one for one in self._names.get("pack", {}) if one and one != name]
+        if other and other not in known:
+            sentence = f"{fields.what} is said to be a delta of “{other}”, which is no pack above it."
+            fields.problem("delta_of", sentence + nearest(other, known))
+        return other
+
+    def _path(self, fields: Fields, name: str = "path") -> RemoteName | None:
+        node = fields.get(name)
         if node is None:
             return None
         try:
             if isinstance(node, MapNode):
-                inner = Fields(node, f"the path of {fields.what}", ("escaped",), self._problems)
+                inner = Fields(node, f"the {name} of {fields.what}", ("escaped",), self._problems)
                 path = RemoteName(unescape(inner.text("escaped", needed=True, is_exact=True)))
             else:
-                path = RemoteName.from_text(fields.text("path", is_exact=True))
+                path = RemoteName.from_text(fields.text(name, is_exact=True))
         except ValueError as error:
-            fields.problem("path", f"the path of {fields.what} cannot be read: {error}")
+            fields.problem(name, f"the {name} of {fields.what} cannot be read: {error}")
             return None
         if not path.is_canonical:
             sentence = "is not absolute and plain: it begins with “/” and has no “.”, “..”, “//” or slash at its end."
-            fields.problem("path", f"the path of {fields.what} {sentence}")
+            fields.problem(name, f"the {name} of {fields.what} {sentence}")
         return path
 
     def _size(self, fields: Fields) -> tuple[int | None, Basis]:
@@ -298,73 +326,3 @@ class _PlanReader:
             fields.problem("chunk", f"“{text[:60]}” is no chunk size: between {least} and {most}, like “64 MiB”.")
             return CHUNK_BYTES
         return size
-
-
-# -- writing -----------------------------------------------------------------------------------------------------------
-
-
-def write_plan_file(plan: PlanFile) -> bytes:
-    """The plan as a file that `read_plan_file` reads back equal. Fields without a value are left out."""
-    whole: dict[str, Any] = {
-        "version": VERSION,
-        "tiers": [_filled(position=tier.position, name=tier.name, note=tier.note) for tier in plan.tiers],
-        "resources": [_resource_fields(resource) for resource in plan.resources],
-        "packs": [_pack_fields(pack) for pack in plan.packs],
-        "capabilities": [
-            {
-                **_filled(name=capability.name, description=capability.description),
-                "needs": [group[0] if len(group) == 1 else {"any": list(group)} for group in capability.needs],
-            }
-            for capability in plan.capabilities
-        ],
-    }
-    yaml = YAML(typ="safe", pure=True)
-    yaml.default_flow_style = False
-    yaml.allow_unicode = True
-    yaml.width = 2**20
-    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # ruamel annotates its initial None
-    written = io.BytesIO()
-    yaml.dump({name: value for name, value in whole.items() if value}, written)
-    return written.getvalue()
-
-
-def _filled(**values: Any) -> dict[str, Any]:
-    """Fields that have a value."""
-    return {name: value for name, value in values.items() if value not in (None, "", [])}
-
-
-def _resource_fields(resource: ResourceLine) -> dict[str, Any]:
-    size = resource.size_bytes
-    return _filled(
-        name=resource.name,
-        path=_written_path(resource.path),
-        kind=resource.kind,
-        tier=resource.tier,
-        size=None
-        if size is None
-        else {resource.size_basis: format_size(size) if resource.size_basis == "about" else size},
-        value=resource.value,
-        recommendation=resource.recommendation,
-    )
-
-
-def _written_path(path: RemoteName | None) -> str | dict[str, str] | None:
-    """Plain text where that is the path's bytes and can be seen; else the escaped form."""
-    if path is None:
-        return None
-    shown = str(path)
-    is_plain = shown.encode() == path.raw and shown == shown.strip()
-    return shown if is_plain else {"escaped": shown}
-
-
-def _pack_fields(pack: PackLine) -> dict[str, Any]:
-    return _filled(
-        name=pack.name,
-        aim=pack.aim,
-        mode=pack.mode,
-        resources=list(pack.resources),
-        include=list(pack.include),
-        exclude=list(pack.exclude),
-        chunk=None if pack.chunk_bytes == CHUNK_BYTES else format_size(pack.chunk_bytes),
-        hold=(pack.hold_reason or "on hold") if pack.on_hold else None,
-    )

@@ -243,7 +243,7 @@ class TestFaults:
             (2, "the plan file has no field “resorces”. Did you mean “resources”?")
         ]
         assert problems("version: 1\nzzz: 1")[0][1].endswith(
-            "Known are: version, tiers, resources, packs, capabilities."
+            "Known are: version, clear_by, stated, tiers, resources, packs, capabilities."
         )
 
     def test_a_field_that_stands_twice_is_told_at_its_second_place(self) -> None:

@@ -48,6 +48,12 @@ def plan_load(request: PersonRequest, host: str) -> HttpResponse:
             if result.packs_left:
                 left = _("The open draft says otherwise about %(packs)s; it was not overwritten.")
                 messages.warning(request, left % {"packs": ", ".join(result.packs_left)})
+            if result.stated_left:
+                messages.warning(
+                    request,
+                    _("What the plan states already, or you may not state, was left as it is: %(names)s.")
+                    % {"names": ", ".join(result.stated_left)},
+                )
             return redirect("transfers:plan", host)
     status = 422 if request.method == "POST" else 200
     return render(request, "transfers/plan_load.html", context, status=status)

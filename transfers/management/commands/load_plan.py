@@ -73,6 +73,8 @@ def _told(host: Host, result: PlanFileResult) -> str:
         )
     if result.packs_left:
         lines.append(f"An open draft says otherwise about {', '.join(result.packs_left)}; it was left as it is.")
+    if result.stated_left:
+        lines.append(f"The plan says otherwise, or you may not state: {', '.join(result.stated_left)}; left as it is.")
     if result.capabilities_created:
         lines.append(f"{result.capabilities_created} capabilities made.")
     return "\n".join(lines)
