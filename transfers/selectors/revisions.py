@@ -159,3 +159,9 @@ def list_sample(item: Item, limit: int = SAMPLE_NAMES) -> list[str]:
     if item.entry_list is None:
         return []
     return [escape(b"/" + member.name) for member in first_files(item.entry_list, limit)]
+
+
+def items_before(item: Item) -> list[Item]:
+    """The items that stand before one in its revision, in their order."""
+    rows = item.revision.items.select_related("pack", "entry_list").order_by("position", "pack__name")
+    return [other for other in rows if (other.position, other.pack.name) < (item.position, item.pack.name)]

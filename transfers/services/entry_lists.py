@@ -20,13 +20,15 @@ from transfers.engine.slices import members_in
 from transfers.engine.split_names import PartsWrong, is_list_of_sums, number_parts
 from transfers.engine.types import Member
 from transfers.models import EntryList, Item, Mode
-from transfers.rules import RuleError, Rules
+from transfers.rules import RuleError
+from transfers.selectors.lists import file_names_stream
+from transfers.selectors.revisions import items_before
 from transfers.selectors.specs import list_members
+from transfers.selectors.taking import LARGEST_SHOWN, take
 from transfers.services.delta_lists import delta_members
 from transfers.services.host_means import need_shell
 
 SAMPLE_NAMES = 20
-_PACKABLE = {Entry.Kind.FILE, Entry.Kind.FOLDER, Entry.Kind.LINK}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class Preview:
     warnings: tuple[str, ...]
     included_sample: tuple[str, ...]
     excluded_sample: tuple[str, ...]
+    largest_in: Sequence[tuple[str, int]] = ()  # folders as pages show their paths, with the bytes of files in them
+    largest_out: Sequence[tuple[str, int]] = ()
 
 
 @dataclass
@@ -53,6 +57,8 @@ class _Sorted:
     excluded_sample: list[str] = field(default_factory=list)
     special: dict[str, int] = field(default_factory=dict)
     unused_rules: list[str] | None = None
+    largest_in: list[tuple[str, int]] = field(default_factory=list)
+    largest_out: list[tuple[str, int]] = field(default_factory=list)
 
 
 def item_evaluate(item: Item) -> tuple[list[Member], Preview]:
@@ -77,8 +83,14 @@ def item_evaluate(item: Item) -> tuple[list[Member], Preview]:
         warnings=(*told, *_warnings(item, sorting), *(_overlaps(item, members) if item.delta_of is None else ())),
         included_sample=tuple(escape(b"/" + member.name) for member in _spread(files)),
         excluded_sample=tuple(sorting.excluded_sample),
+        largest_in=_largest(sorting.largest_in),
+        largest_out=_largest(sorting.largest_out),
     )
     return members, preview
+
+
+def _largest(folders: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+    return sorted(folders, key=lambda one: (-one[1], one[0]))[:LARGEST_SHOWN]
 
 
 def item_members(item: Item) -> tuple[list[Member], _Sorted]:
@@ -89,7 +101,10 @@ def item_members(item: Item) -> tuple[list[Member], _Sorted]:
     sorting = _Sorted()
     for resource in resources:
         _sort_resource(item, resource, sorting)
-    return members_in(_in_order(item.mode, sorting.members.values()), item.stretch), sorting
+    members = list(sorting.members.values())
+    if len(resources) > 1 or item.mode == Mode.PARTS:  # a listing is in the order of names already
+        members = _in_order(item.mode, members)
+    return members_in(members, item.stretch), sorting
 
 
 def _sort_resource(item: Item, resource: Resource, sorting: _Sorted) -> None:
@@ -105,59 +120,22 @@ def _sort_resource(item: Item, resource: Resource, sorting: _Sorted) -> None:
             % {"name": resource.name}
         )
     try:
-        rules = Rules(item.include_rules, item.exclude_rules)
+        taken = take(scan, item.include_rules, item.exclude_rules)
     except RuleError as error:
         raise ValidationError(str(error)) from error
-    top = scan.root.raw.strip(b"/")
-    held_back: list[Member] = []  # folders that no include pattern covers: in, if something below them is
-    is_single = not scan.folders
-    for entry in scan.entries.order_by("position").iterator(chunk_size=5000):
-        name = entry.name.raw
-        full = b"/".join(part for part in (top, name) if part)
-        if not full:
-            continue
-        ruled_name = top.rpartition(b"/")[2] if is_single else name
-        is_folder = entry.kind == Entry.Kind.FOLDER
-        is_in = rules.is_in(ruled_name, is_folder=is_folder)
-        if entry.kind not in _PACKABLE:
-            if is_in:
-                sorting.special[entry.kind] = sorting.special.get(entry.kind, 0) + 1
-            continue
-        member = _member(entry, full)
-        if is_in:
-            while held_back and not full.startswith(held_back[-1].name + b"/"):
-                held_back.pop()
-            for folder in held_back:
-                sorting.members.setdefault(folder.name, folder)
-            held_back.clear()
-            sorting.members.setdefault(full, member)
-        elif is_folder:
-            while held_back and not full.startswith(held_back[-1].name + b"/"):
-                held_back.pop()
-            held_back.append(member)
-        else:
-            _leave_out(sorting, member)
+    for member in taken.members():
+        sorting.members.setdefault(member.name, member)
+    sorting.excluded_count += taken.without.entry_count
+    sorting.excluded_bytes += taken.without.total_bytes
+    if not sorting.excluded_sample:
+        sorting.excluded_sample = taken.paths(taken.without.numbers()[:SAMPLE_NAMES])
+    for kind, count in taken.special.items():
+        sorting.special[kind] = sorting.special.get(kind, 0) + count
+    sorting.largest_in += taken.largest(taken.within)
+    sorting.largest_out += taken.largest(taken.without)
     sorting.unused_rules = [
-        text for text in rules.unused if sorting.unused_rules is None or text in sorting.unused_rules
+        text for text in taken.unused if sorting.unused_rules is None or text in sorting.unused_rules
     ]
-
-
-def _leave_out(sorting: _Sorted, member: Member) -> None:
-    sorting.excluded_count += 1
-    sorting.excluded_bytes += member.size_bytes
-    if len(sorting.excluded_sample) < SAMPLE_NAMES:
-        sorting.excluded_sample.append(escape(b"/" + member.name))
-
-
-def _member(entry: Entry, full: bytes) -> Member:
-    return Member(
-        name=full,
-        kind=entry.kind,
-        size_bytes=entry.size_bytes if entry.kind == Entry.Kind.FILE else 0,
-        mtime_ns=entry.mtime_ns,
-        mode=entry.mode,
-        link_target=entry.link_target.raw,
-    )
 
 
 def _in_order(mode: str, members: Iterable[Member]) -> list[Member]:
@@ -168,7 +146,7 @@ def _in_order(mode: str, members: Iterable[Member]) -> list[Member]:
     found = list(members)
     if mode == Mode.PARTS:
         return _parts_in_order(found)
-    return sorted(found, key=lambda member: member.name.split(b"/"))
+    return sorted(found, key=lambda member: member.name.replace(b"/", b"\0"))
 
 
 def _parts_in_order(members: Sequence[Member]) -> list[Member]:
@@ -214,13 +192,13 @@ def _warnings(item: Item, sorting: _Sorted) -> Iterator[str]:
 
 
 def _overlaps(item: Item, members: Sequence[Member]) -> Iterator[str]:
-    """Entries that another pack of the same revision carries as well."""
-    names = {member.name: member.size_bytes for member in members if member.kind == "file"}
-    others = item.revision.items.exclude(pk=item.pk).exclude(entry_list=None).select_related("pack", "entry_list")
-    for other in others:
+    """Entries that a pack before this one in the same revision carries already."""
+    names: dict[bytes, int] = {}
+    for other in items_before(item):
         if other.entry_list is None:
             continue
-        same = [member for member in list_members(other.entry_list) if member.name in names and member.kind == "file"]
+        names = names or {member.name: member.size_bytes for member in members if member.kind == "file"}
+        same = [name for name in file_names_stream(other.entry_list) if name in names]
         if same:
             yield ngettext(
                 "Pack “%(pack)s” carries %(count)s of these files as well (%(bytes)s bytes).",
@@ -229,7 +207,7 @@ def _overlaps(item: Item, members: Sequence[Member]) -> Iterator[str]:
             ) % {
                 "pack": other.pack.name,
                 "count": f"{len(same):,}",
-                "bytes": f"{sum(names[member.name] for member in same):,}",
+                "bytes": f"{sum(names[name] for name in same):,}",
             }
 
 
