@@ -12,7 +12,7 @@ from django.utils import timezone
 from calculet.actors import Actor
 from calculet.audit.chain import GENESIS, Link, Verdict, canonical_json, link_hash, link_line, verify
 from calculet.audit.models import Event, Head
-from calculet.audit.subjects import host_of, text_keep
+from calculet.audit.subjects import host_of, pack_of, text_keep
 from calculet.people.roles import Act, require
 
 VERIFIED, EXPORTED = "audit.verified", "audit.exported"
@@ -24,14 +24,15 @@ def record(
     actor: Actor,
     subject: models.Model | None = None,
     host: object = "",
+    pack: object = "",
     detail: Mapping[str, Any] | None = None,
 ) -> Event:
     """Add an event to the chain, inside the transaction of the act that it tells.
 
     Call it once and late: the head of the chain stays locked until the transaction ends. `subject` is the row that was
-    acted on; `host` is taken from it when it is not given. `detail` holds what JSON can say, and dates, paths and
-    objects with a text of their own; never secrets. Raises TransactionManagementError outside a transaction, TypeError
-    for bytes in `detail`.
+    acted on; `host` and `pack` are taken from it when they are not given. `detail` holds what JSON can say, and dates,
+    paths and objects with a text of their own; never secrets. Raises TransactionManagementError outside a transaction,
+    TypeError for bytes in `detail`.
     """
     connection = transaction.get_connection()
     if not connection.in_atomic_block:
@@ -50,6 +51,7 @@ def record(
         origin=text_keep(actor.origin, 255),
         act=str(act),
         host=text_keep(where, 255),
+        pack=text_keep(str(pack or "") or (pack_of(subject) if subject is not None else ""), 100),
         subject_kind=subject._meta.label_lower if subject is not None else "",
         subject_id=text_keep(str(subject.pk), 64) if subject is not None else "",
         subject_label=text_keep(str(subject), 255) if subject is not None else "",

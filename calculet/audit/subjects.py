@@ -1,4 +1,4 @@
-"""How a row is named in an event, and which host it belongs to."""
+"""How a row is named in an event, and which host and pack it belongs to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cache
 
 from django.db import models
 
-HOST_FIELD = "host"
+HOST_FIELD, PACK_FIELD = "host", "pack"
 _FARTHEST = 4  # foreign keys to follow: unpack, build, pack, plan
 
 
@@ -19,9 +19,18 @@ def text_keep(text: str, limit: int) -> str:
 
 def host_of(row: models.Model) -> str:
     """The name of the host that a row belongs to, by the shortest way over its foreign keys; empty when none."""
-    if row._meta.model_name == HOST_FIELD:
+    return _named(row, HOST_FIELD)
+
+
+def pack_of(row: models.Model) -> str:
+    """The name of the pack that a row belongs to, in the same way."""
+    return _named(row, PACK_FIELD)
+
+
+def _named(row: models.Model, field: str) -> str:
+    if row._meta.model_name == field:
         return str(row)
-    path = _path_to_host(row._meta.model)  # not type(): a request's person is wrapped
+    path = _path_to(row._meta.model, field)  # not type(): a request's person is wrapped
     found: object = row
     for name in path:
         found = getattr(found, name, None)
@@ -29,8 +38,8 @@ def host_of(row: models.Model) -> str:
 
 
 @cache
-def _path_to_host(model: type[models.Model]) -> tuple[str, ...]:
-    """The names of the foreign keys that lead from a model to its host; empty when there is no such way."""
+def _path_to(model: type[models.Model], wanted: str) -> tuple[str, ...]:
+    """The names of the foreign keys that lead from a model to one of that name; empty when there is no such way."""
     ways: deque[tuple[type[models.Model], tuple[str, ...]]] = deque([(model, ())])
     while ways:
         here, path = ways.popleft()
@@ -40,7 +49,7 @@ def _path_to_host(model: type[models.Model]) -> tuple[str, ...]:
             if not isinstance(field, models.ForeignKey):
                 continue
             target = field.related_model
-            if field.name == HOST_FIELD:
+            if field.name == wanted:
                 return (*path, field.name)
             if isinstance(target, type) and issubclass(target, models.Model) and target is not here:
                 ways.append((target, (*path, field.name)))
