@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from inventory.manifests.lists import Collector, FileList, ListedEntry, text_lines
+from inventory.manifests.said import _
 from inventory.remote.names import escape
 
 _LINE = re.compile(rb"([0-9A-Fa-f]{32,128})[ \t]+\*?(.+)", re.DOTALL)
@@ -38,7 +39,7 @@ def read_bag(folder: Path) -> FileList:
     version = _version(folder)
     manifests = sorted(folder.glob("manifest-*.txt"))
     if not manifests:
-        found.wrong(1, "the folder has no manifest-*.txt, so it is no bag.")
+        found.wrong(1, _("the folder has no manifest-*.txt, so it is no bag."))
     names = []
     for path in manifests:
         before = len(found.entries)
@@ -47,7 +48,12 @@ def read_bag(folder: Path) -> FileList:
     for path, own in zip(manifests, names, strict=True):
         for name in sorted(set().union(*names) - own)[:20] if version != "0.97" else ():
             found.wrong(
-                1, f"{path.name} does not list “{name.decode('utf-8', 'replace')}”, which another manifest does."
+                1,
+                _(
+                    "%(name)s does not list “%(name_2)s”, which another manifest does.",
+                    name=path.name,
+                    name_2=name.decode("utf-8", "replace"),
+                ),
             )
     if (folder / "fetch.txt").is_file():
         _fetch(found, (folder / "fetch.txt").read_bytes())
@@ -61,9 +67,9 @@ def _payload(found: Collector, folder: Path) -> None:
     top = os.fsencode(folder)
     lying = {os.fsencode(path)[len(top) + 1 :] for path in (folder / "data").rglob("*") if path.is_file()}
     for name in sorted(lying - listed):
-        found.wrong(1, f"“{escape(name)}” lies in the bag, and no manifest lists it.")
+        found.wrong(1, _("“%(name)s” lies in the bag, and no manifest lists it.", name=escape(name)))
     for _name in listed - lying:
-        found.note("a file is listed and does not lie in the bag")
+        found.note(_("a file is listed and does not lie in the bag"))
 
 
 def _version(folder: Path) -> str:
@@ -77,7 +83,7 @@ def _manifest(found: Collector, content: bytes, version: str) -> None:
             continue
         match = _LINE.fullmatch(line)
         if match is None:
-            found.wrong(number, "is not “DIGEST PATH”.")
+            found.wrong(number, _("is not “DIGEST PATH”."))
             continue
         digest = found.digest(match.group(1), number)
         name = _name(found, match.group(2), number, version)
@@ -89,7 +95,7 @@ def _name(found: Collector, raw: bytes, number: int, version: str) -> bytes | No
     codes = _OLD_CODES if version.startswith("0.") else _CODES
     name = found.name(codes.sub(lambda match: _PLAIN[match.group(1).upper()], raw), number)
     if name is not None and not name.startswith(b"data/"):
-        found.wrong(number, "the path does not lie in “data/”, where a bag's content is.")
+        found.wrong(number, _("the path does not lie in “data/”, where a bag's content is."))
         return None
     return name
 
@@ -101,15 +107,20 @@ def _fetch(found: Collector, content: bytes) -> None:
         if not line.strip():
             continue
         if match is None:
-            found.wrong(number, "of fetch.txt is not “ADDRESS LENGTH PATH”.")
+            found.wrong(number, _("of fetch.txt is not “ADDRESS LENGTH PATH”."))
             continue
         address, length, raw = match.groups()
         name = _name(found, raw, number, "1.0")
         if name is not None:
-            size = "of unknown length" if length == b"-" else f"of {int(length):,} bytes"
+            size = _("of unknown length") if length == b"-" else _("of %(count)s bytes", count=f"{int(length):,}")
             shown = address[:200].decode("utf-8", "replace")
             found.note(
-                f"fetch.txt would take “{name.decode('utf-8', 'replace')}” {size} from {shown}; nothing is fetched"
+                _(
+                    "fetch.txt would take “%(name)s” %(size)s from %(shown)s; nothing is fetched",
+                    name=name.decode("utf-8", "replace"),
+                    size=size,
+                    shown=shown,
+                )
             )
 
 

@@ -13,6 +13,7 @@ import io
 from collections.abc import Iterable, Iterator
 
 from inventory.manifests.lists import Collector, FileList, ListedEntry, ListError, ListProblem, decoded
+from inventory.manifests.said import _
 from inventory.remote.base import EntryKind
 from inventory.remote.names import escape, unescape
 
@@ -41,7 +42,10 @@ def read(content: bytes) -> FileList:
         header = [cell.strip().lower() for cell in next(reader, [])]
         place = next((header.index(name) for name in _NAMES if name in header), None)
         if place is None:
-            found.wrong(1, f"no column is called {', '.join(_NAMES[1:])}, so nothing says what the names are.")
+            found.wrong(
+                1,
+                _("no column is called %(listed)s, so nothing says what the names are.", listed=", ".join(_NAMES[1:])),
+            )
             raise ListError(found.problems)
         begin = reader.line_num + 1
         for row in reader:
@@ -49,13 +53,18 @@ def read(content: bytes) -> FileList:
                 _entry(found, begin, header, row, place)
             begin = reader.line_num + 1
     except csv.Error as error:
-        raise ListError([*found.problems, ListProblem(max(reader.line_num, 1), f"is no CSV: {error}.")]) from error
+        raise ListError(
+            [*found.problems, ListProblem(max(reader.line_num, 1), _("is no CSV: %(error)s.", error=error))]
+        ) from error
     return found.done()
 
 
 def _entry(found: Collector, number: int, header: list[str], row: list[str], place: int) -> None:
     if len(row) != len(header):
-        found.wrong(number, f"has {len(row)} columns, and the first line names {len(header)}.")
+        found.wrong(
+            number,
+            _("has %(count)s columns, and the first line names %(count_2)s.", count=len(row), count_2=len(header)),
+        )
         return
     values = dict(zip(header, row, strict=True))
     is_ours = header[place] == "escaped_path"
@@ -65,7 +74,8 @@ def _entry(found: Collector, number: int, header: list[str], row: list[str], pla
     kind = _KINDS.get(values.get("kind", values.get("type", "")).strip().lower())
     if kind is None:
         found.wrong(
-            number, f"“{escape(values.get('kind', values.get('type', '')).encode()[:40])}” is no kind of entry."
+            number,
+            _("“%(name)s” is no kind of entry.", name=escape(values.get("kind", values.get("type", "")).encode()[:40])),
         )
     size_text = next((values[column].strip() for column in _SIZES if column in values), "")
     size = found.size(size_text.encode(), number) if size_text else None
@@ -76,7 +86,7 @@ def _entry(found: Collector, number: int, header: list[str], row: list[str], pla
         digests += [digest] if digest is not None else []
     mtime_text = values.get("mtime_ns", "").strip()
     if mtime_text and not mtime_text.removeprefix("-").isdecimal():
-        found.wrong(number, "“mtime_ns” is no whole number of nanoseconds.")
+        found.wrong(number, _("“mtime_ns” is no whole number of nanoseconds."))
         mtime_text = ""
     if name is not None and kind is not None and target is not None:
         mtime = int(mtime_text) if mtime_text else None
@@ -89,7 +99,7 @@ def _raw(found: Collector, number: int, cell: str, *, is_ours: bool) -> bytes | 
     try:
         return unescape(cell.removeprefix("'"))
     except (ValueError, UnicodeEncodeError):
-        found.wrong(number, "the escaped path holds a backslash that starts no escape.")
+        found.wrong(number, _("the escaped path holds a backslash that starts no escape."))
         return None
 
 

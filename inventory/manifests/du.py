@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from inventory.manifests.lists import Collector, FileList, ListedEntry, text_lines
+from inventory.manifests.said import _
 
 
 def read(content: bytes) -> FileList:
@@ -21,7 +22,7 @@ def read(content: bytes) -> FileList:
         size, tab, raw = line.partition(b"\t")
         if not tab:
             if line.strip():
-                found.wrong(number, "is not “BYTES, a tab, PATH” as `du -ab` prints it.")
+                found.wrong(number, _("is not “BYTES, a tab, PATH” as `du -ab` prints it."))
             continue
         count, name = found.size(size, number), found.name(raw, number)
         if count is not None and name is not None:
@@ -41,7 +42,7 @@ def _add(found: Collector, lines: list[tuple[int, int, bytes]]) -> None:
             entry = ListedEntry(short or name, number, kind="folder" if is_folder else "file")
             found.add(entry if is_folder else ListedEntry(short or name, number, size_bytes=size))
     if is_rooted and len(lines) > 1:
-        found.note("all paths lie below the list's last line, which was taken as the root")
+        found.note(_("all paths lie below the list's last line, which was taken as the root"))
 
 
 def _records(content: bytes) -> Iterator[tuple[int, bytes]]:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from inventory.manifests.lists import Collector, FileList, ListedEntry
+from inventory.manifests.said import _
 from inventory.remote.base import EntryKind
 
 PRINTF = "find . -printf '%y %s %T@ %p\\0'"
@@ -26,13 +27,13 @@ def read(content: bytes) -> FileList:
     if records[-1] == b"":
         records.pop()
     elif records:
-        found.wrong(len(records), "has no NUL at its end, so the list was cut off.")
+        found.wrong(len(records), _("has no NUL at its end, so the list was cut off."))
         records.pop()
     is_figured = bool(records) and all(_FIGURES.fullmatch(record) for record in records[:20])
     for number, record in enumerate(records, start=1):
         match = _FIGURES.fullmatch(record) if is_figured else None
         if is_figured and match is None:
-            found.wrong(number, f"is not as `{PRINTF}` prints it, unlike the records before.")
+            found.wrong(number, _("is not as `%(printf)s` prints it, unlike the records before.", printf=PRINTF))
             continue
         raw = match.group(5) if match else record
         if raw in (b".", b"./"):

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from inventory.manifests import bagit, csvlist, du, findlist, hashdeep, lsjson, mtree, sums
-from inventory.manifests.lists import FileList, ListedEntry, ListError, ListProblem, decoded
+from inventory.manifests.lists import FileList, ListedEntry, ListError, ListProblem, decoded, utf16_of
+from inventory.manifests.said import _
 
 Read = Callable[[bytes], FileList]
 Write = Callable[[Iterable[ListedEntry]], Iterator[bytes]]
@@ -46,11 +47,11 @@ _CSV_NAMES = (b"path", b"name", b"file", b"filename", b"escaped_path")
 def detect(content: bytes, file_name: str = "") -> str:
     """The name of the format that a content most likely has. Raises ListError when it looks like none."""
     if not content.strip(b" \t\r\n\0"):
-        raise ListError([ListProblem(1, "the file is empty.")])
-    if b"\0" in content and not content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ListError([ListProblem(1, _("the file is empty."))])
+    if b"\0" in content and not utf16_of(content):
         first = content.partition(b"\0")[0]
         return "du" if first.partition(b"\t")[0].isdigit() and b"\t" in first else "find"
-    body = decoded(content[: 2**16])
+    body = decoded(content)[: 2**16]
     lines = [line.strip() for line in body.split(b"\n") if line.strip()]
     first = lines[0]
     if first.startswith(b"%%%% HASHDEEP"):
@@ -74,5 +75,7 @@ def read_list(content: bytes, *, format_name: str = "", file_name: str = "") -> 
     """Read a list in a format, or in the one that it looks like. Raises ListError."""
     chosen = FORMATS.get(format_name or detect(content, file_name))
     if chosen is None or chosen.read is None:
-        raise ListError([ListProblem(1, f"“{format_name}” is no format that can be read.")])
+        raise ListError(
+            [ListProblem(1, _("“%(format_name)s” is no format that can be read.", format_name=format_name))]
+        )
     return chosen.read(content)

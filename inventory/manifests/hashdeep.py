@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from inventory.manifests.lists import Collector, FileList, ListedEntry, ListUnwritable, text_lines
+from inventory.manifests.said import _
 
 _HEAD = b"%%%% HASHDEEP-1.0"
 _KNOWN = ("md5", "sha1", "sha256")
@@ -20,16 +21,16 @@ def read(content: bytes) -> FileList:
     columns: list[str] = []
     for number, line in text_lines(content):
         if number == 1 and line.strip() != _HEAD:
-            found.wrong(1, "a hashdeep list begins with “%%%% HASHDEEP-1.0”.")
+            found.wrong(1, _("a hashdeep list begins with “%%%%%%%% HASHDEEP-1.0”."))
         elif line.startswith(b"%%%% ") and number > 1:
             columns = line[5:].strip().decode("ascii", "replace").split(",")
             if columns[:1] != ["size"] or columns[-1:] != ["filename"]:
-                found.wrong(number, "the columns must begin with “size” and end with “filename”.")
+                found.wrong(number, _("the columns must begin with “size” and end with “filename”."))
                 columns = []
         elif line.startswith((b"%", b"##")) or not line:
             continue
         elif not columns:
-            found.wrong(number, "comes before the line that names the columns (“%%%% size,…,filename”).")
+            found.wrong(number, _("comes before the line that names the columns (“%%%%%%%% size,…,filename”)."))
         else:
             _entry(found, number, line, columns)
     return found.done()
@@ -38,7 +39,10 @@ def read(content: bytes) -> FileList:
 def _entry(found: Collector, number: int, line: bytes, columns: list[str]) -> None:
     values = line.split(b",", len(columns) - 1)
     if len(values) != len(columns):
-        found.wrong(number, f"has {len(values)} columns, and {len(columns)} are named at the top.")
+        found.wrong(
+            number,
+            _("has %(count)s columns, and %(count_2)s are named at the top.", count=len(values), count_2=len(columns)),
+        )
         return
     size = found.size(values[0], number)
     name = found.name(values[-1], number)

@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from inventory.manifests.said import _
 from inventory.manifests.sizes import LARGEST_BYTES
 from inventory.remote.base import EntryKind
 from inventory.remote.names import escape
@@ -19,6 +20,7 @@ NAME_BYTES, PART_BYTES = 4096, 255
 ALGORITHM_BY_HEX = {32: "md5", 40: "sha1", 64: "sha256", 96: "sha384", 128: "sha512"}
 _HEX_BY_ALGORITHM = {name: length for length, name in ALGORITHM_BY_HEX.items()}
 _HEX = re.compile(rb"[0-9A-Fa-f]+")
+_WIDE_DIGEST = re.compile(rb"(?:\\\0)?(?:[0-9A-Fa-f]\0){31}[0-9A-Fa-f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,11 @@ class ListProblem:
     sentence: str
 
     def __str__(self) -> str:
-        return f"line {self.line:,}: {self.sentence}"
+        return self.said()
+
+    def said(self) -> str:
+        """The sentence with its line, to be shown in any language."""
+        return _("line %(line)s: %(sentence)s", line=f"{self.line:,}", sentence=self.sentence)
 
 
 class ListError(Exception):
@@ -60,10 +66,14 @@ class ListError(Exception):
         self.problems = problems
 
     def __str__(self) -> str:
-        shown = [str(problem) for problem in self.problems[:PROBLEMS_SHOWN]]
+        return "\n".join(self.sentences())
+
+    def sentences(self) -> list[str]:
+        """A sentence for each problem, as far as a person reads."""
+        shown: list[str] = [problem.said() for problem in self.problems[:PROBLEMS_SHOWN]]
         if len(self.problems) > PROBLEMS_SHOWN:
-            shown.append(f"and {len(self.problems) - PROBLEMS_SHOWN:,} more lines like these.")
-        return "\n".join(shown)
+            shown.append(_("and %(count)s more lines like these.", count=f"{len(self.problems) - PROBLEMS_SHOWN:,}"))
+        return shown
 
 
 class ListUnwritable(Exception):
@@ -74,10 +84,18 @@ class ListUnwritable(Exception):
         self.format_name, self.names = format_name, names
 
     def __str__(self) -> str:
+        return self.said()
+
+    def said(self) -> str:
+        """The sentence, to be shown in any language."""
         shown = ", ".join(f"“{escape(name)}”" for name in self.names[:3])
-        return (
-            f"{len(self.names):,} names cannot be written in the format {self.format_name}, the first: {shown}. "
-            "Nothing was written. Choose a format that holds any name, for instance SHA256SUMS or CSV."
+        return _(
+            "%(count)s names cannot be written in the format %(format_name)s, the first: %(shown)s. "
+            "Nothing was written. Choose a format that holds any name, for instance SHA256SUMS or "
+            "CSV.",
+            count=f"{len(self.names):,}",
+            format_name=self.format_name,
+            shown=shown,
         )
 
 
@@ -119,22 +137,31 @@ class Collector:
             return None
         plain = plain_name(raw)
         if plain != raw.removesuffix(b"/"):
-            self.note("a name was written with “./” or doubled slashes, which were taken away")
+            self.note(_("a name was written with “./” or doubled slashes, which were taken away"))
         return plain
 
     def digest(self, raw: bytes, line: int, algorithm: str = "") -> tuple[str, str] | None:
         """A digest in lower case with its algorithm, told by its length unless given."""
         found = algorithm or ALGORITHM_BY_HEX.get(len(raw))
         if not _HEX.fullmatch(raw) or found is None or _HEX_BY_ALGORITHM.get(found, len(raw)) != len(raw):
-            what = f"is no {algorithm.upper()} digest" if algorithm else "is no digest"
-            self.wrong(line, f"“{escape(raw[:80])}” {what}: it has {len(raw)} characters.")
+            shown, count = escape(raw[:80]), len(raw)
+            if algorithm:
+                sentence = _(
+                    "“%(shown)s” is no %(algorithm)s digest: it has %(count)s characters.",
+                    shown=shown,
+                    algorithm=algorithm.upper(),
+                    count=count,
+                )
+            else:
+                sentence = _("“%(shown)s” is no digest: it has %(count)s characters.", shown=shown, count=count)
+            self.wrong(line, sentence)
             return None
         return found, raw.decode().lower()
 
     def size(self, raw: bytes, line: int) -> int | None:
         """A number of bytes."""
         if not raw.isdigit() or int(raw) > LARGEST_BYTES:
-            self.wrong(line, f"“{escape(raw[:80])}” is no number of bytes.")
+            self.wrong(line, _("“%(name)s” is no number of bytes.", name=escape(raw[:80])))
             return None
         return int(raw)
 
@@ -142,10 +169,19 @@ class Collector:
         """The list. Raises ListError when anything is wrong with it."""
         entries = self._once()
         if not entries and not self.problems:
-            self.wrong(1, f"there is not one entry in this {self.format_name} list. Is it the right file and format?")
+            self.wrong(
+                1,
+                _(
+                    "there is not one entry in this %(format_name)s list. Is it the right file and format?",
+                    format_name=self.format_name,
+                ),
+            )
         if self.problems:
             raise ListError(sorted(self.problems, key=lambda problem: problem.line))
-        notes = [sentence if count == 1 else f"{sentence} ({count:,} times)" for sentence, count in self.notes.items()]
+        notes = [
+            sentence if count == 1 else _("%(sentence)s (%(count)s times)", sentence=sentence, count=f"{count:,}")
+            for sentence, count in self.notes.items()
+        ]
         return FileList(self.format_name, entries, tuple(notes) + tuple(_twins(entries)))
 
     def _once(self) -> tuple[ListedEntry, ...]:
@@ -159,11 +195,18 @@ class Collector:
             both = merged(before, entry)
             if both is None:
                 shown = escape(entry.name)
-                self.wrong(entry.line, f"“{shown}” stands in line {before.line:,} already, and says something else.")
+                self.wrong(
+                    entry.line,
+                    _(
+                        "“%(shown)s” stands in line %(line)s already, and says something else.",
+                        shown=shown,
+                        line=f"{before.line:,}",
+                    ),
+                )
             else:
                 seen[entry.name] = both
                 if entry.digests == before.digests and entry.size_bytes == before.size_bytes:
-                    self.note("a line stands there twice with the same content")
+                    self.note(_("a line stands there twice with the same content"))
         return tuple(seen.values())
 
 
@@ -187,14 +230,27 @@ def refused(raw: bytes) -> str:
     """Why a name cannot be taken; empty when it can."""
     shown = f"“{escape(raw[:120])}”"
     if not raw or b"\0" in raw:
-        return "the name is empty." if not raw else f"the name {shown} holds a NUL byte, which no file system knows."
+        return (
+            _("the name is empty.")
+            if not raw
+            else _("the name %(shown)s holds a NUL byte, which no file system knows.", shown=shown)
+        )
     parts = raw.split(b"/")
     if b".." in parts:
-        return f"the name {shown} leads out of its folder (“..”)."
+        return _("the name %(shown)s leads out of its folder (“..”).", shown=shown)
     if len(raw) > NAME_BYTES:
-        return f"the name {shown}… has {len(raw):,} bytes; {NAME_BYTES:,} are the most that a path can have."
+        return _(
+            "the name %(shown)s… has %(count)s bytes; %(name_bytes)s are the most that a path can have.",
+            shown=shown,
+            count=f"{len(raw):,}",
+            name_bytes=f"{NAME_BYTES:,}",
+        )
     if any(len(part) > PART_BYTES for part in parts):
-        return f"a part of the name {shown}… has more than {PART_BYTES} bytes, which no file system holds."
+        return _(
+            "a part of the name %(shown)s… has more than %(part_bytes)s bytes, which no file system holds.",
+            shown=shown,
+            part_bytes=PART_BYTES,
+        )
     return ""
 
 
@@ -208,24 +264,39 @@ def text_lines(content: bytes) -> Iterator[tuple[int, bytes]]:
     """Lines with their numbers, without their ends. A byte order mark goes, UTF-16 becomes UTF-8, CRLF counts as LF.
 
     A carriage return belongs to the end of the line only where every line ends so; a name's own is written escaped.
+    Where some lines end so and others do not, nobody knows which is meant. Raises ListError.
     """
     body = decoded(content)
     lines = body.split(b"\n")
     if lines and lines[-1] == b"":
         lines.pop()
     is_crlf = bool(lines) and all(line.endswith(b"\r") for line in lines[:-1]) and (len(lines) > 1 or b"\r" in lines[0])
+    ended = [number for number, line in enumerate(lines, start=1) if line.endswith(b"\r")]
+    if ended and not is_crlf:
+        sentence = _(
+            "ends in a carriage return and other lines do not, so it may be part of the name. Make them alike."
+        )
+        raise ListError([ListProblem(number, sentence) for number in ended])
     for number, line in enumerate(lines, start=1):
         yield number, line.removesuffix(b"\r") if is_crlf else line
 
 
 def decoded(content: bytes) -> bytes:
-    """The bytes without a byte order mark; UTF-16 as UTF-8. Raises ListError."""
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+    """The bytes without a byte order mark; UTF-16 as UTF-8, also that of digests without a mark. Raises ListError."""
+    encoding = utf16_of(content)
+    if encoding:
         try:
-            return content.decode("utf-16").encode()
+            return content.decode(encoding).encode()
         except UnicodeError as error:
-            raise ListError([ListProblem(1, "the file begins as UTF-16 but is none. Save it as UTF-8.")]) from error
+            raise ListError([ListProblem(1, _("the file begins as UTF-16 but is none. Save it as UTF-8."))]) from error
     return content.removeprefix(b"\xef\xbb\xbf")
+
+
+def utf16_of(content: bytes) -> str:
+    """Which UTF-16 a content is, by its mark or by a digest at its beginning; empty when it is none."""
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    return "utf-16-le" if _WIDE_DIGEST.match(content) else "utf-16-be" if _WIDE_DIGEST.match(content[1:]) else ""
 
 
 def _twins(entries: tuple[ListedEntry, ...]) -> Iterator[str]:
@@ -242,8 +313,16 @@ def _twins(entries: tuple[ListedEntry, ...]) -> Iterator[str]:
     alike = [names for names in forms.values() if len(names) > 1]
     folded = [names for names in cases.values() if len(names) > 1]
     if alike:
-        shown = " and ".join(f"“{escape(name)}”" for name in sorted(alike[0]))
-        yield f"{len(alike):,} names differ only in how their accents are written, for instance {shown}"
+        shown = ", ".join(f"“{escape(name)}”" for name in sorted(alike[0]))
+        yield _(
+            "%(count)s names differ only in how their accents are written, for instance %(shown)s",
+            count=f"{len(alike):,}",
+            shown=shown,
+        )
     elif folded:
-        shown = " and ".join(f"“{escape(name)}”" for name in sorted(folded[0]))
-        yield f"{len(folded):,} names differ only in upper and lower case, for instance {shown}"
+        shown = ", ".join(f"“{escape(name)}”" for name in sorted(folded[0]))
+        yield _(
+            "%(count)s names differ only in upper and lower case, for instance %(shown)s",
+            count=f"{len(folded):,}",
+            shown=shown,
+        )

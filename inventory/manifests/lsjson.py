@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from inventory.manifests.lists import Collector, FileList, ListedEntry, ListError, ListProblem, decoded
+from inventory.manifests.said import _
 
 _KNOWN = ("md5", "sha1", "sha256", "sha512")
 _DECODER = json.JSONDecoder()
@@ -30,10 +31,10 @@ def _objects(content: bytes) -> Iterator[tuple[int, Any]]:
         text = decoded(content).decode()
     except UnicodeDecodeError as error:
         number = content.count(b"\n", 0, error.start) + 1
-        raise ListError([ListProblem(number, "holds bytes that are no UTF-8, so it is no JSON.")]) from error
+        raise ListError([ListProblem(number, _("holds bytes that are no UTF-8, so it is no JSON."))]) from error
     at, line = _skip(text, 0), 1
     if text[at : at + 1] != "[":
-        raise ListError([ListProblem(1, "a lsjson list begins with “[”.")])
+        raise ListError([ListProblem(1, _("a lsjson list begins with “[”."))])
     before, at = 0, _skip(text, at + 1)
     while text[at : at + 1] != "]":
         line += text.count("\n", before, at)
@@ -42,13 +43,13 @@ def _objects(content: bytes) -> Iterator[tuple[int, Any]]:
             item, at = _DECODER.raw_decode(text, at)
         except (json.JSONDecodeError, RecursionError) as error:
             place = text.count("\n", 0, error.pos) + 1 if isinstance(error, json.JSONDecodeError) else line
-            raise ListError([ListProblem(place, "is no JSON from here on; the list may be cut off.")]) from error
+            raise ListError([ListProblem(place, _("is no JSON from here on; the list may be cut off."))]) from error
         yield line, item
         at = _skip(text, at)
         if text[at : at + 1] == ",":
             at = _skip(text, at + 1)
         elif text[at : at + 1] != "]":
-            raise ListError([ListProblem(text.count("\n", 0, at) + 1, "the list is cut off or has no “,” here.")])
+            raise ListError([ListProblem(text.count("\n", 0, at) + 1, _("the list is cut off or has no “,” here."))])
 
 
 def _skip(text: str, at: int) -> int:
@@ -59,18 +60,18 @@ def _skip(text: str, at: int) -> int:
 
 def _add(found: Collector, number: int, item: Any) -> None:
     if not isinstance(item, dict) or not isinstance(item.get("Path"), str) or not item["Path"]:
-        found.wrong(number, "is no object with a “Path”.")
+        found.wrong(number, _("is no object with a “Path”."))
         return
     try:
         raw = item["Path"].encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        found.wrong(number, "the “Path” holds half a character (a lone surrogate) that stands for no byte.")
+        found.wrong(number, _("the “Path” holds half a character (a lone surrogate) that stands for no byte."))
         return
     name = found.name(raw, number)
     is_folder = item.get("IsDir") is True
     size = item.get("Size", -1)
     if not isinstance(size, int) or isinstance(size, bool) or size < -1:
-        found.wrong(number, "the “Size” is no number of bytes.")
+        found.wrong(number, _("the “Size” is no number of bytes."))
         return
     digests = []
     hashes = item.get("Hashes") or {}
@@ -96,7 +97,7 @@ def _time(found: Collector, number: int, text: Any) -> int | None:
     try:
         moment = datetime.fromisoformat(head.replace("Z", "+00:00"))
     except ValueError:
-        found.wrong(number, "the “ModTime” is no time.")
+        found.wrong(number, _("the “ModTime” is no time."))
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

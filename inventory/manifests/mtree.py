@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from inventory.manifests.lists import Collector, FileList, ListedEntry, text_lines
+from inventory.manifests.said import _
 from inventory.remote.base import EntryKind
 
 _KINDS: dict[bytes, EntryKind] = {
@@ -54,7 +55,7 @@ def read(content: bytes) -> FileList:
                     defaults.clear()
         elif words[0] == b"..":
             if not folders:
-                found.wrong(number, "“..” leads above the root.")
+                found.wrong(number, _("“..” leads above the root."))
             else:
                 folders.pop()
         else:
@@ -66,10 +67,10 @@ def _entry(found: Collector, number: int, word: bytes, values: dict[bytes, bytes
     raw = unvis(word)
     kind = _KINDS.get(values.get(b"type", b"file"))
     if kind is None:
-        found.wrong(number, f"“{values[b'type'].decode('ascii', 'replace')}” is no type of entry.")
+        found.wrong(number, _("“%(name)s” is no type of entry.", name=values[b"type"].decode("ascii", "replace")))
         return
     if raw is None:
-        found.wrong(number, "the name holds a backslash that starts no escape of vis(3).")
+        found.wrong(number, _("the name holds a backslash that starts no escape of vis(3)."))
         return
     if raw == b".":
         folders.append(b"")
@@ -93,12 +94,12 @@ def _listed(found: Collector, number: int, name: bytes, kind: EntryKind, values:
     target = unvis(values.get(b"link", b"")) if kind == "link" else b""
     mtime_ns = None
     if b"time" in values:
-        seconds, _, rest = values[b"time"].partition(b".")
+        seconds, _point, rest = values[b"time"].partition(b".")
         if seconds.removeprefix(b"-").isdigit() and (rest.isdigit() or not rest):
             # mtree's own writers differ on what follows the point: nanoseconds as a number, or a fraction of nine.
             mtime_ns = int(seconds) * 10**9 + int((rest or b"0")[:9])
         else:
-            found.wrong(number, "the “time” is no number of seconds.")
+            found.wrong(number, _("the “time” is no number of seconds."))
     return ListedEntry(name, number, kind, size, mtime_ns, tuple(sorted(digests)), target or b"")
 
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from inventory.manifests.lists import Collector, FileList, ListedEntry, text_lines
+from inventory.manifests.said import _
 
 _GNU = re.compile(rb"(\\?)([0-9A-Fa-f]{32,128})( [ *]|\t| )(.+)", re.DOTALL)
 _BSD = re.compile(rb"(\\?)([A-Za-z0-9-]{2,12}) ?\((.*)\) = (\S+)", re.DOTALL)
@@ -35,14 +36,14 @@ def read(content: bytes) -> FileList:
         elif gnu:
             _gnu(found, number, gnu)
         else:
-            found.wrong(number, "is neither “DIGEST  NAME” nor “SHA256 (NAME) = DIGEST”.")
+            found.wrong(number, _("is neither “DIGEST  NAME” nor “SHA256 (NAME) = DIGEST”."))
     return found.done()
 
 
 def _gnu(found: Collector, number: int, match: re.Match[bytes]) -> None:
     escaped, digest, between, raw = match.groups()
     if between in (b" ", b"\t"):
-        found.note("a line has one blank between digest and name, which sha256sum would not take")
+        found.note(_("a line has one blank between digest and name, which sha256sum would not take"))
         raw = raw.lstrip(b" \t*") if between == b"\t" else raw
     _add(found, number, _unescaped(found, number, raw) if escaped else raw, found.digest(digest, number))
 
@@ -57,7 +58,14 @@ def _bsd(found: Collector, number: int, match: re.Match[bytes]) -> None:
         return
     algorithm = _ALGORITHMS.get(word.decode().upper().replace("-", ""))
     if algorithm is None:
-        found.wrong(number, f"“{word.decode()}” is no known kind of digest; known are {', '.join(_ALGORITHMS)}.")
+        found.wrong(
+            number,
+            _(
+                "“%(name)s” is no known kind of digest; known are %(listed)s.",
+                name=word.decode(),
+                listed=", ".join(_ALGORITHMS),
+            ),
+        )
         return
     _add(found, number, name, found.digest(value, number, algorithm))
 
@@ -73,7 +81,7 @@ def _unescaped(found: Collector, number: int, raw: bytes) -> bytes | None:
     for code in _ESCAPE.findall(raw):
         if code not in _ESCAPED:
             found.wrong(
-                number, "the line begins with “\\”, so its name is escaped, but a backslash in it means nothing."
+                number, _("the line begins with “\\”, so its name is escaped, but a backslash in it means nothing.")
             )
             return None
     return _ESCAPE.sub(lambda match: _ESCAPED[match.group(1)], raw)

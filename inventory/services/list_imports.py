@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import zstandard
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from calculet.audit.services import record
 from calculet.lifecycle import Actor, advance
@@ -21,6 +22,7 @@ from inventory.manifests.formats import detect, read_list
 from inventory.manifests.lists import FileList, ListedEntry, ListError, ListProblem
 from inventory.models import Entry, Host, ImportedList, ListState, Resource, ResourceKind, Scan, ScanState, SizeBasis
 from inventory.remote.names import RemoteName
+from inventory.saying import said_here
 from inventory.selectors import entries_seen, latest_scan
 from inventory.services.errors import ValueWrong
 from inventory.services.resources import name_of, resource_add
@@ -72,13 +74,14 @@ def list_preview(
     """
     require(actor.user, Act.RESOURCE_EDIT)
     if len(content) > LARGEST_FILE_BYTES:
-        raise ValueWrong("file", "The list is larger than 64 MiB. Nothing was kept. Split it, or scan the resource.")
+        raise ValueWrong("file", _("The list is larger than 64 MiB. Nothing was kept. Split it, or scan the resource."))
     name = resource_name.strip()
     if not name or len(name) > 120 or not name.isprintable():
-        raise ValueWrong("resource_name", "A resource needs a name of up to 120 characters on one line.")
+        raise ValueWrong("resource_name", _("A resource needs a name of up to 120 characters on one line."))
     top = name_of(root)
     if top.raw and not top.is_canonical:
-        raise ValueWrong("root", f"“{top}” is no plain absolute path. Nothing was kept. Begin with “/”.")
+        sentence = _("“%(path)s” is no plain absolute path. Nothing was kept. Begin with “/”.") % {"path": top}
+        raise ValueWrong("root", sentence)
     chosen = format_name or detect(content, file_name)
     resource = Resource.objects.filter(host=host, name=name).first()
     if not top.raw and resource is not None:
@@ -105,7 +108,8 @@ def preview_of(row: ImportedList) -> ListPreview:
     """What importing would make, read from the kept bytes. Raises ListError."""
     found = _read(row)
     scan = latest_scan(row.resource) if row.resource is not None else None
-    preview = ListPreview(found.entries, found.notes, row.resource is None, row.root, scan=scan)
+    notes = tuple(said_here(note) for note in found.notes)
+    preview = ListPreview(found.entries, notes, row.resource is None, row.root, scan=scan)
     for entry in found.entries:
         preview.files += entry.kind == "file"
         preview.folders += entry.kind == "folder"
@@ -132,7 +136,9 @@ def list_import(*, imported: ImportedList, digest: str, actor: Actor) -> Scan:
     """
     require(actor.user, Act.RESOURCE_EDIT)
     if digest != imported.digest:
-        raise ValueWrong("digest", "This is not the list that was looked at. Nothing was imported. Look at it again.")
+        raise ValueWrong(
+            "digest", _("This is not the list that was looked at. Nothing was imported. Look at it again.")
+        )
     entries = _read(imported).entries
     sizes = [entry.size_bytes for entry in entries if entry.kind == "file"]
     total = sum(size or 0 for size in sizes)
@@ -197,7 +203,10 @@ def _read(row: ImportedList) -> FileList:
 def _below_root(found: FileList, root: RemoteName) -> FileList:
     """The list with absolute names made relative to the root. Raises ListError for names outside it."""
     if len(found.entries) > MOST_ENTRIES:
-        sentence = f"the list names {len(found.entries):,} entries; {MOST_ENTRIES:,} are the most. Split it."
+        sentence = _("the list names %(count)s entries; %(most)s are the most. Split it.") % {
+            "count": f"{len(found.entries):,}",
+            "most": f"{MOST_ENTRIES:,}",
+        }
         raise ListError([ListProblem(found.entries[MOST_ENTRIES].line, sentence)])
     if not any(entry.name.startswith(b"/") for entry in found.entries):
         return found
@@ -206,10 +215,11 @@ def _below_root(found: FileList, root: RemoteName) -> FileList:
         name = entry.name
         if name.startswith(b"/"):
             if not root.raw:
-                problems.append(ListProblem(entry.line, "the name is absolute. Say which folder the list is of."))
+                problems.append(ListProblem(entry.line, _("the name is absolute. Say which folder the list is of.")))
                 continue
             if not RemoteName(name).is_below(root):
-                problems.append(ListProblem(entry.line, f"“{RemoteName(name)}” does not lie below “{root}”."))
+                sentence = _("“%(name)s” does not lie below “%(root)s”.") % {"name": RemoteName(name), "root": root}
+                problems.append(ListProblem(entry.line, sentence))
                 continue
             name = name[len(root.raw.rstrip(b"/")) + 1 :]
         if name:

@@ -14,9 +14,10 @@ from calculet.http import ActDoneAlready, PersonRequest, act_once, back_to
 from calculet.lifecycle import StateConflict
 from inventory.manifests.lists import ListError
 from inventory.remote.base import KeyUnusable, PathRefused, RemoteError
+from inventory.saying import said_here
 from inventory.services.errors import InventoryError, NameTaken, ValueWrong
 
-__all__ = ["REFUSALS", "act_and_return", "act_once", "back_to", "refusal_show"]
+__all__ = ["REFUSALS", "act_and_return", "act_once", "back_to", "refusal_show", "sentences_of"]
 
 # Each says a sentence, and nothing was changed.
 REFUSALS = (InventoryError, RemoteError, StateConflict, ListError)
@@ -31,10 +32,16 @@ def act_and_return(request: PersonRequest, act: Callable[[Actor], object], back:
     except ActDoneAlready as already:
         messages.warning(request, str(already))
     except REFUSALS as error:
-        messages.error(request, str(error))
+        for sentence in sentences_of(error):
+            messages.error(request, sentence)
     else:
         messages.success(request, done)
     return back_to(request, back)
+
+
+def sentences_of(error: Exception) -> list[str]:
+    """A refusal's sentences in the reader's language."""
+    return [said_here(one) for one in error.sentences()] if isinstance(error, ListError) else [str(error)]
 
 
 def refusal_show(form: forms.Form, error: Exception) -> None:

@@ -20,8 +20,9 @@ from inventory.forms import ListForm
 from inventory.manifests.formats import FORMATS, WRITABLE
 from inventory.manifests.lists import ListError, ListUnwritable
 from inventory.models import Host, ImportedList, Scan, ScanState
+from inventory.saying import said_here
 from inventory.services import list_imports
-from inventory.views.acts import REFUSALS, act_and_return, act_once, refusal_show
+from inventory.views.acts import REFUSALS, act_and_return, act_once, refusal_show, sentences_of
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -47,7 +48,7 @@ def list_add(request: PersonRequest, name: str) -> HttpResponse:
             messages.warning(request, str(already))
             return redirect("inventory:host", host.name)
         except ListError as error:
-            context["problems"] = str(error).splitlines()
+            context["problems"] = sentences_of(error)
         except REFUSALS as error:
             refusal_show(form, error)
         else:
@@ -66,7 +67,7 @@ def list_shown(request: PersonRequest, pk: int) -> HttpResponse:
     try:
         context["preview"] = list_imports.preview_of(row)
     except ListError as error:
-        context["problems"] = str(error).splitlines()
+        context["problems"] = sentences_of(error)
     return render(request, "inventory/list.html", context)
 
 
@@ -108,7 +109,7 @@ def scan_export(request: PersonRequest, pk: int) -> HttpResponseBase:
     try:
         first = next(pieces, b"")
     except ListUnwritable as error:
-        messages.error(request, str(error))
+        messages.error(request, said_here(error.said()))
         return redirect("inventory:entries", scan.pk)
     if chosen.needs_digests and not first:
         messages.error(request, _("This format holds digests, and no file here has one yet. Take digests first."))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from inventory.overlap import inside
@@ -209,6 +209,7 @@ def test_a_frame_that_asks_for_much_memory_is_refused(tmp_path: Path) -> None:
 names = st.binary(min_size=1, max_size=40).filter(lambda name: b"\0" not in name and name.strip(b"./") != b"")
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no fault of ours
 @given(members=st.lists(st.tuples(names, st.binary(max_size=5)), max_size=5), cut=st.integers(1, 7))
 def test_findings_hold_any_bytes_as_a_name(members: list[tuple[bytes, bytes]], cut: int) -> None:
     records = [Record("f", name, len(content), digest(content)) for name, content in members]

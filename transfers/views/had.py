@@ -22,7 +22,7 @@ from inventory.models import HadKind, HadSource, HadState
 from inventory.services import had
 from inventory.services.errors import ValueWrong
 from inventory.tasks import send_soon
-from inventory.views.acts import REFUSALS, act_and_return, act_once, refusal_show
+from inventory.views.acts import REFUSALS, act_and_return, act_once, refusal_show, sentences_of
 from transfers.forms import PageForm
 from transfers.models import Landing
 from transfers.selectors.here import covers_shown, sources_shown
@@ -83,7 +83,7 @@ def here(request: PersonRequest) -> HttpResponse:
             messages.warning(request, str(already))
             return redirect("transfers:here")
         except ListError as error:
-            problems = str(error).splitlines()
+            problems = sentences_of(error)
         except REFUSALS as error:
             refusal_show(form, error)
         else:

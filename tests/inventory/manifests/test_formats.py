@@ -6,13 +6,17 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from django.utils import translation
 from hypothesis import given
 from hypothesis import strategies as st
 
 from inventory.manifests import csvlist, findlist, hashdeep, sums
-from inventory.manifests.formats import FORMATS, detect, read_list
+from inventory.manifests.formats import FORMATS, WRITABLE, detect, read_list
 from inventory.manifests.lists import FileList, ListedEntry, ListError, ListUnwritable
+from inventory.manifests.said import Said
+from inventory.saying import said_here
 
+SAMPLES = Path(__file__).resolve().parents[2] / "fixtures" / "manifests"
 DIGEST = "0123456789abcdef" * 4
 OTHER = "f" * 64
 
@@ -55,7 +59,10 @@ def test_hashdeep_refuses_what_it_cannot_hold_and_holds_the_rest(found: list[byt
         assert both_ways("hashdeep", entries) == found
 
 
-@pytest.mark.parametrize("encoding", ["lf", "crlf", "bom", "utf-16", "upper", "no end"])
+@pytest.mark.parametrize(
+    "encoding",
+    ["lf", "crlf", "bom", "utf-16", "utf-16-le", "utf-16-be", "utf-16 crlf", "upper", "no end", "crlf, no end"],
+)
 def test_the_same_list_in_every_encoding_is_the_same(encoding: str) -> None:
     plain = f"{DIGEST}  a b\n{OTHER} *c\n"
     variants = {
@@ -63,6 +70,10 @@ def test_the_same_list_in_every_encoding_is_the_same(encoding: str) -> None:
         "crlf": plain.replace("\n", "\r\n").encode(),
         "bom": b"\xef\xbb\xbf" + plain.encode(),
         "utf-16": plain.encode("utf-16"),
+        "utf-16-le": plain.encode("utf-16-le"),
+        "utf-16-be": plain.encode("utf-16-be"),
+        "utf-16 crlf": plain.replace("\n", "\r\n").encode("utf-16"),
+        "crlf, no end": plain.replace("\n", "\r\n").removesuffix("\r\n").encode(),
         "upper": plain.replace(DIGEST, DIGEST.upper()).encode(),
         "no end": plain.rstrip("\n").encode(),
     }
@@ -103,6 +114,52 @@ def test_a_doubtful_line_stops_the_whole_list_with_its_number(content: str, line
     with pytest.raises(ListError, match=words) as refusal:
         read_list(content.encode())
     assert refusal.value.problems[0].line == line
+
+
+def test_a_carriage_return_that_only_some_lines_end_in_is_doubtful() -> None:
+    with pytest.raises(ListError, match="carriage return") as refusal:
+        read_list(f"{DIGEST}  a\r\n{DIGEST}  b\n{OTHER}  c\r\n".encode())
+    assert [problem.line for problem in refusal.value.problems] == [1, 3]
+
+
+def test_a_long_list_in_utf16_is_told_by_all_of_it() -> None:
+    plain = "".join(f"{DIGEST}  {'x' * 40}\U0001f600{number}\n" for number in range(400))
+    assert len(read_list(plain.encode("utf-16")).entries) == 400
+
+
+def test_names_of_one_letter_with_nul_are_no_utf16() -> None:
+    assert names(read_list(b"a\0b\0c\0")) == [b"a", b"b", b"c"]
+
+
+@pytest.mark.parametrize("format_name", [one.name for one in WRITABLE])
+@pytest.mark.parametrize("sample", sorted(path.name for path in SAMPLES.iterdir()))
+def test_every_sample_comes_back_from_every_format_as_far_as_that_holds_it(format_name: str, sample: str) -> None:
+    found = read_list((SAMPLES / sample).read_bytes()).entries
+    one = FORMATS[format_name]
+    assert one.write is not None
+    files = [entry for entry in found if entry.kind == "file" and (entry.digest("sha256") or not one.needs_digests)]
+    written = b"".join(one.write(found))
+    if not files:
+        return
+    again = (one.read or findlist.read)(written).entries
+    told = [entry for entry in again if entry.kind == "file"]
+    top = b"data/" if format_name == "bagit" else b""
+    assert {top + entry.name.lstrip(b"/" if top else b"") for entry in files} == {entry.name for entry in told}
+    if one.needs_digests:
+        assert {entry.digest("sha256") for entry in files} == {entry.digest("sha256") for entry in told}
+    if format_name in ("du", "hashdeep", "csv", "lsjson", "mtree"):
+        sizes = {entry.name: entry.size_bytes or 0 for entry in files}
+        assert sizes == {entry.name: entry.size_bytes or 0 for entry in told}
+
+
+def test_a_sentence_keeps_what_it_was_made_of_for_other_languages() -> None:
+    with pytest.raises(ListError) as refusal:
+        read_list(f"{DIGEST}  a\n{DIGEST[:-1]}  b\n".encode())
+    said = refusal.value.sentences()[0]
+    assert isinstance(said, Said) and said == str(refusal.value)
+    assert said.text == "line %(line)s: %(sentence)s" and isinstance(said.values["sentence"], Said)
+    with translation.override("zh-hans"):
+        assert said_here(said + " 100 %") == f"{said_here(said)} 100 %" and "63" in said_here(said)
 
 
 def test_everything_wrong_is_told_at_once() -> None:
