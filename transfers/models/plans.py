@@ -139,6 +139,7 @@ class Item(models.Model):
     excluded_count = models.PositiveBigIntegerField(default=0)
     excluded_bytes = models.PositiveBigIntegerField(default=0)
     warnings = models.JSONField(default=list)  # sentences
+    looked_at = models.JSONField(default=dict)  # see `transfers.services.list_reuse`
 
     class Meta:
         ordering: ClassVar = ["revision", "position"]

@@ -134,6 +134,41 @@ def take(scan: Scan, include: Sequence[str], exclude: Sequence[str]) -> Taken:
     return Taken(scan, Side(columns, bytes(within)), Side(columns, without), counts, unused)
 
 
+@dataclass(frozen=True, slots=True)
+class RuleCounts:
+    """What rules come to, told without making the list: of all resources together."""
+
+    file_count: int
+    entry_count: int
+    total_bytes: int
+    excluded_count: int
+    excluded_bytes: int
+    unused: tuple[str, ...]
+    largest_in: list[tuple[str, int]]
+    largest_out: list[tuple[str, int]]
+
+
+def rule_counts(scans: Sequence[Scan], include: Sequence[str], exclude: Sequence[str]) -> RuleCounts:
+    """Count what rules take of listings that do not lie inside one another. Raises transfers.rules.RuleError."""
+    found = [take(scan, include, exclude) for scan in scans]
+
+    def largest(side: str) -> list[tuple[str, int]]:
+        folders = [folder for taken in found for folder in taken.largest(getattr(taken, side))]
+        return sorted(folders, key=lambda one: (-one[1], one[0]))[:LARGEST_SHOWN]
+
+    unused = [text for text in found[0].unused if all(text in taken.unused for taken in found)] if found else []
+    return RuleCounts(
+        file_count=sum(taken.within.file_count for taken in found),
+        entry_count=sum(taken.within.entry_count for taken in found),
+        total_bytes=sum(taken.within.total_bytes for taken in found),
+        excluded_count=sum(taken.without.entry_count for taken in found),
+        excluded_bytes=sum(taken.without.total_bytes for taken in found),
+        unused=tuple(unused),
+        largest_in=largest("within"),
+        largest_out=largest("without"),
+    )
+
+
 _FLIP = bytes([1, 0]) + bytes(254)
 
 

@@ -33,8 +33,9 @@ from transfers.services.carrying import (
     need_content,
 )
 from transfers.services.entry_lists import Preview, entry_list_store, item_evaluate, preview_kept, preview_without
-from transfers.services.leaving import here_left_out
 from transfers.services.host_means import need_shell
+from transfers.services.leaving import here_left_out
+from transfers.services.list_reuse import list_is_fresh, list_rests_on, looked_at
 from transfers.services.needs import needs_follow
 from transfers.services.revision_digests import revision_digest
 
@@ -215,6 +216,7 @@ def item_preview(*, item: Item, actor: Actor, index: CarrierIndex | None = None)
         return preview_kept(item)
     evaluated = content_of(item)
     bases = bases_now(item)
+    rests_on = list_rests_on(item, bases)
     members, preview = item_evaluate(item)
     left = here_left_out(item, members)
     if left.here:
@@ -238,8 +240,9 @@ def item_preview(*, item: Item, actor: Actor, index: CarrierIndex | None = None)
         item.carriers = told
         item.excluded_count, item.excluded_bytes = preview.excluded_count, preview.excluded_bytes
         item.warnings = list(preview.warnings)
+        item.looked_at = looked_at(rests_on, preview)
         kept = ("entry_list", "here_list", "satisfied_list", "carriers", "excluded_count", "excluded_bytes", "warnings")
-        item.save(update_fields=kept)
+        item.save(update_fields=(*kept, "looked_at"))
         bases_set(item, bases)
         carried_forget(item.revision, item.pack.name, list_digest=item.entry_list.digest)
         detail = {"list": item.entry_list.digest, "entries": preview.entry_count, "bytes": preview.total_bytes}
@@ -285,7 +288,8 @@ def revision_propose(*, revision: Revision, actor: Actor, note: str = "") -> Rev
         raise ValidationError(_("The draft holds no pack. Add at least one, then propose it."))
     index = CarrierIndex()
     for item in items:
-        item_preview(item=item, actor=actor, index=index)
+        if not list_is_fresh(item):
+            item_preview(item=item, actor=actor, index=index)
         index.add(item)
     with transaction.atomic():
         need_draft(revision)

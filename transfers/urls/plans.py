@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from transfers.views import deltas, forecasts, packs, plan_files, plan_items, plans, reshaping, revisions
+from transfers.views import (
+    deltas,
+    forecasts,
+    packs,
+    plan_files,
+    plan_items,
+    plan_scripts,
+    plans,
+    reshaping,
+    revisions,
+    rule_counts,
+)
 
 _PLAN = "plans/<slug:host>/"
 _REVISION = f"{_PLAN}revisions/<int:number>/"
@@ -21,6 +32,7 @@ urlpatterns: list[URLPattern] = [
     path(f"{_PLAN}draft/propose/", plans.draft_propose, name="draft-propose"),
     path(f"{_PLAN}draft/withdraw/", plans.draft_discard, name="draft-withdraw"),
     path(f"{_PLAN}draft/items/new/", plan_items.item_new, name="item-new"),
+    path(f"{_PLAN}draft/items/counts/", rule_counts.rule_counts_typed, name="item-counts"),
     path(f"{_PLAN}draft/items/<int:pk>/", plan_items.item_edit, name="item"),
     path(f"{_PLAN}draft/items/<int:pk>/remove/", plan_items.item_remove, name="item-remove"),
     path(f"{_PLAN}draft/delta/<slug:pack>/", deltas.delta_add, name="delta-add"),
@@ -37,4 +49,5 @@ urlpatterns: list[URLPattern] = [
     path(f"{_REVISION}withdraw/", revisions.revision_withdraw, name="revision-withdraw"),
     path(f"{_PLAN}load/", plan_files.plan_load, name="plan-load"),
     path(f"{_PLAN}export/", plan_files.plan_export, name="plan-export"),
+    path(f"{_PLAN}export/script/", plan_scripts.plan_script, name="plan-script"),
 ]

@@ -113,6 +113,8 @@ def _stored(item: Item | None) -> Preview | None:
         warnings=tuple(item.warnings),
         included_sample=tuple(list_sample(item)),
         excluded_sample=(),
+        largest_in=[(name, size) for name, size in item.looked_at.get("largest_in", ())],
+        largest_out=[(name, size) for name, size in item.looked_at.get("largest_out", ())],
     )
 
 
