@@ -81,6 +81,31 @@ def test_a_recorded_fetch_with_its_fast_first_seconds_leads_to_more_lanes() -> N
     assert "8 lanes bring" in decisions[0].reason and "16 are tried" in decisions[0].reason
 
 
+@pytest.mark.parametrize("begun", [4, 8, 16])
+def test_connections_that_are_fast_while_they_are_fresh_do_not_keep_it_from_filling_the_link(begun: int) -> None:
+    ages: list[int] = []
+
+    def fresh(lanes: int, _second: int) -> float:
+        del ages[lanes:]
+        ages.extend([0] * (lanes - len(ages)))
+        rates = [0.7 * (1 + 2.2 * 0.8**age) for age in ages]
+        ages[:] = [age + 1 for age in ages]
+        return min(19.0, sum(rates)) * MEGABIT
+
+    _now, _told, lanes = _run(fresh, 600, start=begin(begun))
+    assert min(lanes[90:]) >= 16
+    assert sum(_lossy(count, 0) for count in lanes[90:]) / len(lanes[90:]) > 0.88 * 19 * MEGABIT
+
+
+def test_a_number_that_lost_only_because_the_link_became_slower_is_tried_again() -> None:
+    def slower(lanes: int, second: int) -> float:
+        return _lossy(lanes, second) * (0.4 if second > 8 else 1.0)
+
+    _now, told, lanes = _run(slower, 60, noise=0.1)
+    assert any("just before" in decision.reason for _second, decision in told)
+    assert lanes[-1] >= 24
+
+
 def test_a_link_that_more_lanes_make_collapse_keeps_fewer() -> None:
     def collapsing(lanes: int, _second: int) -> float:
         return (0.9 * lanes if lanes <= 16 else 5.0) * MEGABIT

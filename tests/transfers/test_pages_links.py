@@ -237,7 +237,7 @@ def test_who_may_only_look_sees_the_figures_and_no_forms(
         page = signed_in(bob).get(address)
         assert page.status_code == 200 and ACT_KEY_FIELD not in page.content.decode()
         assert signed_in(carol).get(address).status_code == 403
-    acts = [
+    acts: list[tuple[str, list[object]]] = [
         ("level-choose", ["lab"]),
         ("lane-cap", ["lab"]),
         ("limit", ["lab"]),

@@ -6,8 +6,11 @@
 
 One connection over a link that loses packets carries a small part of it, and twice the connections carry twice that
 until the link is full. So lanes are doubled while that brings clearly more. From then on a few more or a few fewer are
-tried now and then, less and less often while nothing comes of it. Seconds while lanes connect are not judged, nor are
-those in which nothing came on any lane: they say that the link was away, not how many lanes it wants.
+tried now and then, less and less often while nothing comes of it. A number that lost is compared once more with the one
+that won, measured anew: fresh connections are fast until they lose their first packet, and links change.
+
+Seconds while lanes connect are not judged, nor are those in which nothing came on any lane: they say that the link was
+away, not how many lanes it wants.
 """
 
 from __future__ import annotations
@@ -78,6 +81,8 @@ class Steering:
     lanes: int
     phase: Phase
     before: Level | None = None  # what the present number is compared with
+    rival: Level | None = None  # what lost against the present number, which is measured anew
+    rival_samples: int = 0  # over so many samples
     rates: tuple[float, ...] = ()  # of this number of lanes, newest last
     since_change: float = 0.0
     dialling: float = 0.0
@@ -150,10 +155,19 @@ def _most(now: Steering, most: int) -> int:
 
 
 def _changed(
-    now: Steering, lanes: int, phase: Phase, reason: str, *, before: Level | None = None, rate: Rate | None = None
+    now: Steering,
+    lanes: int,
+    phase: Phase,
+    reason: str,
+    *,
+    before: Level | None = None,
+    rival: Level | None = None,
+    rate: Rate | None = None,
 ) -> tuple[Steering, Decision]:
     """Another number of lanes: what was measured of the last one says nothing about it."""
+    samples = SAMPLES_TO_GROW if now.phase is Phase.GROWING else SAMPLES_TO_TRY  # one slow spell is shorter
     after = replace(now, lanes=lanes, phase=phase, before=before, rates=(), since_change=0.0, dialling=0.0)
+    after = replace(after, rival=rival, rival_samples=samples)
     after = replace(after, held=0.0, low_for=0.0, usual=0.0)
     return after, Decision(lanes, rate or rate_of(now.rates), reason)
 
@@ -210,7 +224,13 @@ def _judge(now: Steering, most: int) -> tuple[Steering, Decision | None]:
     now = replace(now, patience=patience, tries_fewer=True)
     if gain >= SOME_GAIN:
         return _kept(now, f"{said}, little less: kept.")
-    return _changed(now, before.lanes, Phase.HOLDING, f"{said}: back to {before.lanes}.", rate=rate)
+    return _back(now, before, rate, said)
+
+
+def _back(now: Steering, before: Level, rate: Rate, said: str) -> tuple[Steering, Decision]:
+    rival = Level(now.lanes, rate)
+    reason = f"{said}: back to {before.lanes}."
+    return _changed(now, before.lanes, Phase.HOLDING, reason, rival=rival, rate=rate)
 
 
 def _is_sure(gain: float, rate: Rate, other: Rate, now: Steering, *, is_more: bool) -> bool:
@@ -236,7 +256,7 @@ def _fewer_judged(now: Steering, before: Level, rate: Rate, gain: float) -> tupl
     if gain >= NO_LOSS:
         return _kept(replace(now, patience=min(LAST_PATIENCE_SECONDS, now.patience * 2)), f"{said}: fewer are enough.")
     now = replace(now, patience=min(LAST_PATIENCE_SECONDS, now.patience * 2), tries_fewer=False)
-    return _changed(now, before.lanes, Phase.HOLDING, f"{said}: back to {before.lanes}.", rate=rate)
+    return _back(now, before, rate, said)
 
 
 # -- holding -------------------------------------------------------------------------------------------------------
@@ -244,6 +264,8 @@ def _fewer_judged(now: Steering, before: Level, rate: Rate, gain: float) -> tupl
 
 def _hold(now: Steering, sample: Sample, most: int) -> tuple[Steering, Decision | None]:
     """Watch for a rate that fell and stays low; now and then try a few more lanes or a few fewer."""
+    if now.rival is not None:
+        return _measured_anew(now, now.rival, most)
     is_low = now.usual > 0 and statistics.fmean(now.rates[-_RECENT:]) < FALLEN * now.usual
     if is_low:
         now = replace(now, low_for=now.low_for + sample.seconds)
@@ -255,6 +277,23 @@ def _hold(now: Steering, sample: Sample, most: int) -> tuple[Steering, Decision 
     if is_low or now.held < now.patience or len(now.rates) < 2 * SAMPLES_TO_JUDGE or now.refused:
         return now, None
     return _try(now, most)
+
+
+def _measured_anew(now: Steering, rival: Level, most: int) -> tuple[Steering, Decision | None]:
+    """The number that won is measured once more; when the one that lost was better after all, that is tried again."""
+    rate = rate_of(now.rates)
+    if rate is None or len(now.rates) < now.rival_samples:
+        return now, None
+    now, gain = replace(now, rival=None), rival.rate.mean / max(1.0, rate.mean)
+    is_better = gain >= (CLEAR_GAIN if rival.lanes > now.lanes else NO_LOSS)
+    if not is_better or not rate.mean or rival.lanes > most:
+        return now, None
+    reason = (
+        f"{_lanes(now.lanes)} bring {_words(rate)} now, {rival.lanes} brought {_words(rival.rate)} just before: "
+        f"{rival.lanes} are tried again."
+    )
+    phase = Phase.GROWING if rival.lanes > now.lanes else Phase.TRYING
+    return _changed(now, rival.lanes, phase, reason, before=Level(now.lanes, rate), rate=rate)
 
 
 def _fallen(now: Steering) -> tuple[Steering, Decision]:
