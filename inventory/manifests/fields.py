@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+from inventory.manifests.said import _
 from inventory.manifests.yamlnodes import ListNode, MapNode, Node, Problem, TextNode
 
 NAME_CHARACTERS = 120
@@ -28,7 +29,7 @@ class Problems:
 def nearest(word: str, known: Sequence[str]) -> str:
     """A hint at the known word that was probably meant, and nothing when none is near."""
     found = difflib.get_close_matches(word, known, 1, 0.6) or difflib.get_close_matches(word.lower(), known, 1, 0.5)
-    return f" Did you mean “{found[0]}”?" if found else ""
+    return _(" Did you mean “%(value)s”?", value=found[0]) if found else ""
 
 
 class Fields:
@@ -38,15 +39,17 @@ class Fields:
         self.node, self.what, self._problems = node, what, problems
         self._values: dict[str, Node] = {}
         if not isinstance(node, MapNode):
-            problems.add(node, f"{what} must be a map of fields (“name: …”), and is something else.")
+            problems.add(node, _("%(what)s must be a map of fields (“name: …”), and is something else.", what=what))
             return
         for key, value in node.pairs:
             if key.text not in known:
                 listed = ", ".join(known)
-                hint = nearest(key.text, known) or f" Known are: {listed}."
-                problems.add(key, f"{what} has no field “{_shown(key.text)}”.{hint}")
+                hint = nearest(key.text, known) or _(" Known are: %(listed)s.", listed=listed)
+                problems.add(
+                    key, _("%(what)s has no field “%(text)s”.%(hint)s", what=what, text=_shown(key.text), hint=hint)
+                )
             elif key.text in self._values:
-                problems.add(key, f"{what} has the field “{key.text}” twice. Keep one.")
+                problems.add(key, _("%(what)s has the field “%(text)s” twice. Keep one.", what=what, text=key.text))
             else:
                 self._values[key.text] = value
 
@@ -68,7 +71,7 @@ class Fields:
         node = self.get(name)
         if node is None:
             if needed and isinstance(self.node, MapNode):
-                self.problem(name, f"{self.what} needs a “{name}”.")
+                self.problem(name, _("%(what)s needs a “%(name)s”.", what=self.what, name=name))
             return ""
         return self.text_of(node, name, is_exact=is_exact)
 
@@ -76,10 +79,20 @@ class Fields:
         """A needed text of one line."""
         text = self.text(name, needed=True)
         if any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in text):
-            self.problem(name, f"the “{name}” of {self.what} has a line break or control character in it.")
+            self.problem(
+                name,
+                _("the “%(name)s” of %(what)s has a line break or control character in it.", name=name, what=self.what),
+            )
         elif len(text) > NAME_CHARACTERS:
             self.problem(
-                name, f"the “{name}” of {self.what} has {len(text)} characters; {NAME_CHARACTERS} are the most."
+                name,
+                _(
+                    "the “%(name)s” of %(what)s has %(count)s characters; %(name_characters)s are the most.",
+                    name=name,
+                    what=self.what,
+                    count=len(text),
+                    name_characters=NAME_CHARACTERS,
+                ),
             )
         return text
 
@@ -89,7 +102,15 @@ class Fields:
         if text not in choices:
             listed = ", ".join(choices)
             self.problem(
-                name, f"“{_shown(text)}” is no {name} of {self.what}: it is one of {listed}.{nearest(text, choices)}"
+                name,
+                _(
+                    "“%(text)s” is no %(name)s of %(what)s: it is one of %(listed)s.%(hint)s",
+                    text=_shown(text),
+                    name=name,
+                    what=self.what,
+                    listed=listed,
+                    hint=nearest(text, choices),
+                ),
             )
             return default
         return text
@@ -100,11 +121,28 @@ class Fields:
         if not text:
             return None
         if _INTEGER.fullmatch(text) is None:
-            self.problem(name, f"the “{name}” of {self.what} must be a whole number, and is “{_shown(text)}”.")
+            self.problem(
+                name,
+                _(
+                    "the “%(name)s” of %(what)s must be a whole number, and is “%(text)s”.",
+                    name=name,
+                    what=self.what,
+                    text=_shown(text),
+                ),
+            )
             return None
         number = int(text.replace(",", "").replace("_", ""))
         if not least <= number <= most:
-            self.problem(name, f"the “{name}” of {self.what} must lie between {least:,} and {most:,}.")
+            self.problem(
+                name,
+                _(
+                    "the “%(name)s” of %(what)s must lie between %(least)s and %(most)s.",
+                    name=name,
+                    what=self.what,
+                    least=f"{least:,}",
+                    most=f"{most:,}",
+                ),
+            )
             return None
         return number
 
@@ -114,7 +152,10 @@ class Fields:
         if node is None:
             return []
         if not isinstance(node, ListNode):
-            self.problem(name, f"the “{name}” of {self.what} must be a list (lines that begin with “- ”).")
+            self.problem(
+                name,
+                _("the “%(name)s” of %(what)s must be a list (lines that begin with “- ”).", name=name, what=self.what),
+            )
             return []
         return node.items
 
@@ -124,7 +165,9 @@ class Fields:
         for node in self.items(name):
             text = self.text_of(node, name)
             if isinstance(node, TextNode) and not text:
-                self._problems.add(node, f"the “{name}” of {self.what} has an empty line in its list.")
+                self._problems.add(
+                    node, _("the “%(name)s” of %(what)s has an empty line in its list.", name=name, what=self.what)
+                )
             elif text:
                 found.append((text, node))
         return found
@@ -132,13 +175,26 @@ class Fields:
     def text_of(self, node: Node, name: str, *, is_exact: bool = False) -> str:
         """The text of a node that stands in a field; "" and a problem when it is none."""
         if not isinstance(node, TextNode):
-            self._problems.add(node, f"the “{name}” of {self.what} must be text, and is a list or map.")
+            self._problems.add(
+                node, _("the “%(name)s” of %(what)s must be text, and is a list or map.", name=name, what=self.what)
+            )
             return ""
         if any(_is_barred(character) for character in node.text):
-            self._problems.add(node, f"the “{name}” of {self.what} has a control character in it. Remove it.")
+            self._problems.add(
+                node,
+                _("the “%(name)s” of %(what)s has a control character in it. Remove it.", name=name, what=self.what),
+            )
             return ""
         if len(node.text) > TEXT_CHARACTERS:
-            self._problems.add(node, f"the “{name}” of {self.what} is longer than {TEXT_CHARACTERS:,} characters.")
+            self._problems.add(
+                node,
+                _(
+                    "the “%(name)s” of %(what)s is longer than %(text_characters)s characters.",
+                    name=name,
+                    what=self.what,
+                    text_characters=f"{TEXT_CHARACTERS:,}",
+                ),
+            )
             return ""
         return node.text if is_exact else node.text.strip()
 

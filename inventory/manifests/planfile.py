@@ -22,6 +22,7 @@ from inventory.manifests.planlines import (
     TierLine,
 )
 from inventory.manifests.planwriting import VERSION, write_plan_file
+from inventory.manifests.said import _
 from inventory.manifests.sizes import LARGEST_BYTES, UNITS, format_size, parse_size
 from inventory.manifests.yamlnodes import MapNode, Node, PlanFileError, Problem, TextNode, read_nodes
 from inventory.remote.names import RemoteName, unescape
@@ -57,8 +58,6 @@ _STATED = ("rate", "packed_percent")
 _UNTIL = ("at", "rest", "rate")
 _LEFT_OUT = ("carried", "here")
 _CAPABILITY = ("name", "description", "needs")
-
-
 _Line = TypeVar("_Line")
 
 
@@ -69,16 +68,18 @@ def read_plan_file(content: bytes) -> PlanFile:
     """Read and check a plan file. Raises PlanFileError with every problem, each with its line."""
     node = read_nodes(content)
     problems = Problems()
-    top = Fields(node, "the plan file", _TOP, problems)
+    top = Fields(node, _("the plan file"), _TOP, problems)
     if isinstance(node, MapNode) and top.integer("version", least=0, most=10**6, needed=True) not in (None, VERSION):
-        top.problem("version", f"the file is of another version; this program reads version {VERSION}.")
+        top.problem(
+            "version", _("the file is of another version; this program reads version %(version)s.", version=VERSION)
+        )
     reader = _PlanReader(problems)
-    stated = Fields(top.get("stated") or MapNode(node.line, node.column, []), "“stated”", _STATED, problems)
+    stated = Fields(top.get("stated") or MapNode(node.line, node.column, []), _("“stated”"), _STATED, problems)
     plan = PlanFile(
-        tiers=reader.each(top, "tiers", "tier", _TIER, reader.tier),
-        resources=reader.each(top, "resources", "resource", _RESOURCE, reader.resource),
-        packs=reader.each(top, "packs", "pack", _PACK, reader.pack),
-        capabilities=reader.each(top, "capabilities", "capability", _CAPABILITY, reader.capability),
+        tiers=reader.each(top, "tiers", _("tier"), _TIER, reader.tier),
+        resources=reader.each(top, "resources", _("resource"), _RESOURCE, reader.resource),
+        packs=reader.each(top, "packs", _("pack"), _PACK, reader.pack),
+        capabilities=reader.each(top, "capabilities", _("capability"), _CAPABILITY, reader.capability),
         clear_by=_day(top, "clear_by"),
         stated_bytes_per_second=_rate(stated, "rate"),
         stated_packed_percent=stated.integer("packed_percent", least=1, most=200),
@@ -93,7 +94,7 @@ def _day(fields: Fields, name: str) -> date | None:
     try:
         return date.fromisoformat(text) if text else None
     except ValueError:
-        fields.problem(name, f"“{text[:60]}” is no day: write it like “2026-12-31”.")
+        fields.problem(name, _("“%(value)s” is no day: write it like “2026-12-31”.", value=text[:60]))
         return None
 
 
@@ -106,7 +107,10 @@ def _moment(fields: Fields, name: str) -> datetime | None:
     except ValueError:
         found = None
     if found is None or found.tzinfo is None:
-        fields.problem(name, f"“{text[:60]}” is no time: write it with its zone, like “2026-12-31T18:00:00+00:00”.")
+        fields.problem(
+            name,
+            _("“%(value)s” is no time: write it with its zone, like “2026-12-31T18:00:00+00:00”.", value=text[:60]),
+        )
         return None
     return found
 
@@ -115,7 +119,14 @@ def _rate(fields: Fields, name: str) -> int | None:
     text = fields.text(name)
     rate = parse_size(text) if text else None
     if text and not rate:
-        fields.problem(name, f"“{text[:60]}” is no rate: a number above zero and one of {UNITS}, of bytes a second.")
+        fields.problem(
+            name,
+            _(
+                "“%(value)s” is no rate: a number above zero and one of %(units)s, of bytes a second.",
+                value=text[:60],
+                units=UNITS,
+            ),
+        )
     return rate or None
 
 
@@ -133,7 +144,7 @@ class _PlanReader:
     ) -> tuple[_Line, ...]:
         """Read the lines of one section."""
         return tuple(
-            read(Fields(node, f"{word} {number}", known, self._problems))
+            read(Fields(node, _("%(word)s %(number)s", word=word, number=number), known, self._problems))
             for number, node in enumerate(top.items(section), start=1)
         )
 
@@ -142,7 +153,10 @@ class _PlanReader:
         position = fields.integer("position", least=1, most=_TIERS_MOST, needed=True)
         if position is not None:
             if (before := self._tiers.get(position)) is not None:
-                fields.problem("position", f"tier {position} stands in line {before.line} already.")
+                fields.problem(
+                    "position",
+                    _("tier %(position)s stands in line %(line)s already.", position=position, line=before.line),
+                )
             self._tiers.setdefault(position, fields.place("position"))
         return TierLine(position or 0, fields.name("name"), fields.text("note"))
 
@@ -152,7 +166,9 @@ class _PlanReader:
         tier = fields.integer("tier", least=1, most=_TIERS_MOST)
         if tier is not None and tier not in self._tiers:
             known = ", ".join(str(position) for position in sorted(self._tiers)) or "none"
-            fields.problem("tier", f"tier {tier} is not among the tiers of this file ({known}).")
+            fields.problem(
+                "tier", _("tier %(tier)s is not among the tiers of this file (%(known)s).", tier=tier, known=known)
+            )
         self._in_tier[tier] = self._in_tier.get(tier, 0) + 1
         size_bytes, basis = self._size(fields)
         return ResourceLine(
@@ -171,10 +187,12 @@ class _PlanReader:
         """One line of `packs`."""
         name = self._new_name(fields, "pack")
         if name and _PACK_NAME.fullmatch(name) is None:
-            fields.problem("name", f"“{name}” is no pack name: up to 100 letters (a-z, A-Z), digits, “-” and “_”.")
+            fields.problem(
+                "name", _("“%(name)s” is no pack name: up to 100 letters (a-z, A-Z), digits, “-” and “_”.", name=name)
+            )
         resources = self._references(fields, "resources", fields.texts("resources"), "resource")
         if not resources and isinstance(fields.node, MapNode):
-            fields.problem("resources", f"{fields.what} names no resource. A pack needs one or more.")
+            fields.problem("resources", _("%(what)s names no resource. A pack needs one or more.", what=fields.what))
         reason = fields.text("hold")
         return PackLine(
             name=name,
@@ -202,14 +220,16 @@ class _PlanReader:
             if isinstance(node, TextNode):
                 found = self._references(fields, "needs", [(fields.text_of(node, "needs"), node)], "pack")
             else:
-                group = Fields(node, f"a need of {fields.what}", ("any",), self._problems)
+                group = Fields(node, _("a need of %(what)s", what=fields.what), ("any",), self._problems)
                 found = self._references(group, "any", group.texts("any"), "pack")
                 if isinstance(node, MapNode) and not found:
-                    self._problems.add(node, f"a need of {fields.what} names no pack: give one, or “any:” with a list.")
+                    self._problems.add(
+                        node, _("a need of %(what)s names no pack: give one, or “any:” with a list.", what=fields.what)
+                    )
             if found:
                 groups.append(found)
         if not groups and isinstance(fields.node, MapNode):
-            fields.problem("needs", f"{fields.what} needs at least one pack in “needs”.")
+            fields.problem("needs", _("%(what)s needs at least one pack in “needs”.", what=fields.what))
         return CapabilityLine(name, fields.text("description"), tuple(groups))
 
     # -- parts of lines --------------------------------------------------------------------------------------------
@@ -218,7 +238,15 @@ class _PlanReader:
         name = fields.name("name")
         taken = self._names.setdefault(sort, {})
         if name and name in taken:
-            fields.problem("name", f"the {sort} “{name}” stands in line {taken[name].line} already.")
+            fields.problem(
+                "name",
+                _(
+                    "the %(sort)s “%(name)s” stands in line %(line)s already.",
+                    sort=_(sort),
+                    name=name,
+                    line=taken[name].line,
+                ),
+            )
         taken.setdefault(name, fields.place("name"))
         return name
 
@@ -228,14 +256,23 @@ class _PlanReader:
         found: list[str] = []
         for text, node in given:
             if not text:
-                self._problems.add(node, f"the “{field}” of {fields.what} has an empty line in its list.")
+                self._problems.add(
+                    node, _("the “%(field)s” of %(what)s has an empty line in its list.", field=field, what=fields.what)
+                )
             elif text in found:
-                self._problems.add(node, f"{fields.what} names “{text}” twice. Keep one.")
+                self._problems.add(node, _("%(what)s names “%(text)s” twice. Keep one.", what=fields.what, text=text))
             else:
                 found.append(text)
                 if text not in known:
                     self._problems.add(
-                        node, f"{fields.what} names “{text}”, which is no {sort} of this file.{nearest(text, known)}"
+                        node,
+                        _(
+                            "%(what)s names “%(text)s”, which is no %(sort)s of this file.%(hint)s",
+                            what=fields.what,
+                            text=text,
+                            sort=_(sort),
+                            hint=nearest(text, known),
+                        ),
                     )
         return tuple(found)
 
@@ -244,8 +281,10 @@ class _PlanReader:
         if node is None:
             return {}
         if not is_held:
-            fields.problem("until", f"{fields.what} has an end of its hold and no “hold”. Say why it waits.")
-        inner = Fields(node, f"the “until” of {fields.what}", _UNTIL, self._problems)
+            fields.problem(
+                "until", _("%(what)s has an end of its hold and no “hold”. Say why it waits.", what=fields.what)
+            )
+        inner = Fields(node, _("the “until” of %(what)s", what=fields.what), _UNTIL, self._problems)
         return {
             "hold_until_at": _moment(inner, "at"),
             "hold_until_rest": inner.choice("rest", ("yes", "no"), "no") == "yes",
@@ -256,7 +295,11 @@ class _PlanReader:
         given = fields.texts("leave_out")
         for text, node in given:
             if text not in _LEFT_OUT:
-                sentence = f"“{text[:60]}” is nothing to leave out: it is one of {', '.join(_LEFT_OUT)}."
+                sentence = _(
+                    "“%(value)s” is nothing to leave out: it is one of %(listed)s.",
+                    value=text[:60],
+                    listed=", ".join(_LEFT_OUT),
+                )
                 self._problems.add(node, sentence)
         words = {text for text, _node in given}
         return {"leaves_out_carried": "carried" in words, "leaves_out_here": "here" in words}
@@ -269,7 +312,11 @@ class _PlanReader:
         other = fields.text("delta_of")
         known = [one for one in self._names.get("pack", {}) if one and one != name]
         if other and other not in known:
-            sentence = f"{fields.what} is said to be a delta of “{other}”, which is no pack above it."
+            sentence = _(
+                "%(what)s is said to be a delta of “%(other)s”, which is no pack above it.",
+                what=fields.what,
+                other=other,
+            )
             fields.problem("delta_of", sentence + nearest(other, known))
         return other
 
@@ -279,16 +326,24 @@ class _PlanReader:
             return None
         try:
             if isinstance(node, MapNode):
-                inner = Fields(node, f"the {name} of {fields.what}", ("escaped",), self._problems)
+                inner = Fields(
+                    node, _("the %(name)s of %(what)s", name=name, what=fields.what), ("escaped",), self._problems
+                )
                 path = RemoteName(unescape(inner.text("escaped", needed=True, is_exact=True)))
             else:
                 path = RemoteName.from_text(fields.text(name, is_exact=True))
         except ValueError as error:
-            fields.problem(name, f"the {name} of {fields.what} cannot be read: {error}")
+            fields.problem(
+                name, _("the %(name)s of %(what)s cannot be read: %(error)s", name=name, what=fields.what, error=error)
+            )
             return None
         if not path.is_canonical:
-            sentence = "is not absolute and plain: it begins with “/” and has no “.”, “..”, “//” or slash at its end."
-            fields.problem(name, f"the {name} of {fields.what} {sentence}")
+            sentence = _(
+                "is not absolute and plain: it begins with “/” and has no “.”, “..”, “//” or slash at its end."
+            )
+            fields.problem(
+                name, _("the %(name)s of %(what)s %(sentence)s", name=name, what=fields.what, sentence=sentence)
+            )
         return path
 
     def _size(self, fields: Fields) -> tuple[int | None, Basis]:
@@ -297,13 +352,20 @@ class _PlanReader:
             return None, "unknown"
         if not isinstance(node, MapNode):
             fields.problem(
-                "size", f"the size of {fields.what} needs its basis: “size: {{declared: 1234}}” or “{{about: 1.2 GB}}”."
+                "size",
+                _(
+                    "the size of %(what)s needs its basis: “size: {declared: 1234}” or “{about: 1.2 GB}”.",
+                    what=fields.what,
+                ),
             )
             return None, "unknown"
-        inner = Fields(node, f"the size of {fields.what}", BASES, self._problems)
+        inner = Fields(node, _("the size of %(what)s", what=fields.what), BASES, self._problems)
         given = [basis for basis in BASES if inner.get(basis) is not None]
         if len(given) != 1:
-            fields.problem("size", f"the size of {fields.what} must have one of {', '.join(BASES)}.")
+            fields.problem(
+                "size",
+                _("the size of %(what)s must have one of %(listed)s.", what=fields.what, listed=", ".join(BASES)),
+            )
             return None, "unknown"
         basis = given[0]
         if basis != "about":
@@ -312,7 +374,9 @@ class _PlanReader:
         text = inner.text("about")
         size = parse_size(text)
         if size is None:
-            inner.problem("about", f"“{text[:60]}” is no size: a number and one of {UNITS}.")
+            inner.problem(
+                "about", _("“%(value)s” is no size: a number and one of %(units)s.", value=text[:60], units=UNITS)
+            )
             return None, "unknown"
         return size, "about"
 
@@ -323,6 +387,14 @@ class _PlanReader:
         size = parse_size(text)
         if size is None or not _CHUNK_LEAST <= size <= _CHUNK_MOST:
             least, most = format_size(_CHUNK_LEAST), format_size(_CHUNK_MOST)
-            fields.problem("chunk", f"“{text[:60]}” is no chunk size: between {least} and {most}, like “64 MiB”.")
+            fields.problem(
+                "chunk",
+                _(
+                    "“%(value)s” is no chunk size: between %(least)s and %(most)s, like “64 MiB”.",
+                    value=text[:60],
+                    least=least,
+                    most=most,
+                ),
+            )
             return CHUNK_BYTES
         return size

@@ -27,6 +27,6 @@ class Said(str):
         return Said("%(first)s%(second)s", {"first": self, "second": other})
 
 
-def _(text: str, **values: object) -> Said:
+def _(text: str, /, **values: object) -> Said:
     """A sentence whose text has `%(name)s` for each value; a lone per cent sign is written twice."""
     return Said(text, values)

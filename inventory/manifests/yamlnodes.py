@@ -15,6 +15,8 @@ from ruamel.yaml import YAML, events
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.reader import ReaderError
 
+from inventory.manifests.said import _
+
 LIMIT_BYTES = 2**19
 DEPTH_AT_MOST = 12
 _NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
@@ -41,10 +43,17 @@ class PlanFileError(ValueError):
         super().__init__(self.line, self.column, self.sentence)
 
     def __str__(self) -> str:
-        shown = [f"Line {problem.line}: {problem.sentence}" for problem in self.problems[: self.SHOWN_AT_MOST]]
+        return "\n".join(self.sentences())
+
+    def sentences(self) -> list[str]:
+        """A sentence for each problem with its line, as far as a person reads, to be shown in any language."""
+        shown: list[str] = [
+            _("Line %(line)s: %(sentence)s", line=problem.line, sentence=problem.sentence)
+            for problem in self.problems[: self.SHOWN_AT_MOST]
+        ]
         if (more := len(self.problems) - self.SHOWN_AT_MOST) > 0:
-            shown.append(f"And {more} more. Mend these first, then load the file again.")
-        return "\n".join(shown)
+            shown.append(_("And %(more)s more. Mend these first, then load the file again.", more=more))
+        return shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +92,22 @@ def read_nodes(content: bytes) -> Node:
     stream = _checked(_events(text))
     first = next(stream, None)
     if first is None:
-        raise PlanFileError(Problem(1, 1, "the file is empty. It begins with “version: 1”."))
+        raise PlanFileError(Problem(1, 1, _("the file is empty. It begins with “version: 1”.")))
     node = _node(stream, first)
     second = next(stream, None)
     if second is not None:
         line = second.start_mark.line + 1
-        raise PlanFileError(Problem(line, 1, "the file holds more than one document. Keep one (no “---” inside)."))
+        raise PlanFileError(Problem(line, 1, _("the file holds more than one document. Keep one (no “---” inside).")))
     return node
 
 
 def _decode(content: bytes) -> str:
     if len(content) > LIMIT_BYTES:
-        sentence = (
-            f"the file has {len(content):,} bytes, and a plan file has at most {LIMIT_BYTES:,}. Nothing of it was "
-            "read. Check that it is the right file."
+        sentence = _(
+            "the file has %(count)s bytes, and a plan file has at most %(limit_bytes)s. Nothing of "
+            "it was read. Check that it is the right file.",
+            count=f"{len(content):,}",
+            limit_bytes=f"{LIMIT_BYTES:,}",
         )
         raise PlanFileError(Problem(1, 1, sentence))
     try:
@@ -105,7 +116,9 @@ def _decode(content: bytes) -> str:
         line = content.count(b"\n", 0, error.start) + 1
         column = error.start - content.rfind(b"\n", 0, error.start)
         byte = content[error.start]
-        sentence = f"byte {column} (hex {byte:02x}) is not UTF-8. Save the file as UTF-8."
+        sentence = _(
+            "byte %(column)s (hex %(byte)s) is not UTF-8. Save the file as UTF-8.", column=column, byte=f"{byte:02x}"
+        )
         raise PlanFileError(Problem(line, column, sentence)) from error
 
 
@@ -120,11 +133,15 @@ def _events(text: str) -> Iterator[events.Event]:
     except ReaderError as error:
         line = text.count("\n", 0, error.position)
         column = error.position - text.rfind("\n", 0, error.position)
-        sentence = f"the character U+{_code(error.character):04X} may not stand in a plan file. Remove it."
+        sentence = _(
+            "the character U+%(value)s may not stand in a plan file. Remove it.", value=f"{_code(error.character):04X}"
+        )
         raise PlanFileError(Problem(line + 1, column, sentence)) from error
     except (YAMLError, ValueError, OverflowError) as error:
         # Escapes and directives with impossible numbers reach Python's own functions and come without a place.
-        raise PlanFileError(Problem(1, 1, f"the YAML cannot be read ({error}). Check escapes and quotes.")) from error
+        raise PlanFileError(
+            Problem(1, 1, _("the YAML cannot be read (%(error)s). Check escapes and quotes.", error=error))
+        ) from error
 
 
 def _code(character: object) -> int:
@@ -135,9 +152,9 @@ def _syntax_sentence(error: MarkedYAMLError, text: str, line: int) -> str:
     lines = text.split("\n")
     here = lines[line] if line < len(lines) else ""
     if "\t" in here[: len(here) - len(here.lstrip())]:
-        return "the line is indented with a tab. Use spaces."
+        return _("the line is indented with a tab. Use spaces.")
     problem = " ".join(str(error.problem or error.context or "it is not YAML").split())
-    return f"the YAML cannot be read here ({problem}). Check indentation, colons and quotes."
+    return _("the YAML cannot be read here (%(problem)s). Check indentation, colons and quotes.", problem=problem)
 
 
 def _checked(parsed: Iterator[events.Event]) -> Iterator[events.Event]:
@@ -147,16 +164,21 @@ def _checked(parsed: Iterator[events.Event]) -> Iterator[events.Event]:
         mark = event.start_mark
         line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
         if isinstance(event, events.AliasEvent) or getattr(event, "anchor", None):
-            sentence = "anchors and aliases (“&name”, “*name”) are not read. Write the text out, or put it into quotes."
+            sentence = _(
+                "anchors and aliases (“&name”, “*name”) are not read. Write the text out, or put it into quotes."
+            )
             raise PlanFileError(Problem(line, column, sentence))
         tag = getattr(event, "tag", None)
         if tag is not None and str(tag) != "!":
-            sentence = f"tags like “{tag}” are not read. Remove it, or put the text into quotes."
+            sentence = _("tags like “%(tag)s” are not read. Remove it, or put the text into quotes.", tag=tag)
             raise PlanFileError(Problem(line, column, sentence))
         if isinstance(event, events.CollectionStartEvent):
             depth += 1
             if depth > DEPTH_AT_MOST:
-                sentence = f"lists and fields lie more than {DEPTH_AT_MOST} deep in one another. This is no plan file."
+                sentence = _(
+                    "lists and fields lie more than %(depth_at_most)s deep in one another. This is no plan file.",
+                    depth_at_most=DEPTH_AT_MOST,
+                )
                 raise PlanFileError(Problem(line, column, sentence))
         elif isinstance(event, events.CollectionEndEvent):
             depth -= 1
@@ -182,6 +204,6 @@ def _node(stream: Iterator[events.Event], event: events.Event) -> Node:
     while not isinstance(following := next(stream), events.MappingEndEvent):
         key = _node(stream, following)
         if not isinstance(key, TextNode):
-            raise PlanFileError(Problem(key.line, key.column, "a field's name must be plain text."))
+            raise PlanFileError(Problem(key.line, key.column, _("a field's name must be plain text.")))
         pairs.append((key, _node(stream, next(stream))))
     return MapNode(line, column, pairs)

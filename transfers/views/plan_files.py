@@ -15,6 +15,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from calculet.http import PersonRequest
 from calculet.people.roles import Act, require
 from inventory.manifests.planfile import PlanFileError
+from inventory.saying import said_here
 from inventory.services.errors import InventoryError
 from transfers.forms import PlanFileForm
 from transfers.services import plan_files
@@ -39,7 +40,7 @@ def plan_load(request: PersonRequest, host: str) -> HttpResponse:
                 ),
             )
         except PlanFileError as error:
-            context["errors"] = str(error).splitlines()
+            context["errors"] = [said_here(sentence) for sentence in error.sentences()]
         except (*REFUSALS, InventoryError) as error:
             context["errors"] = sentences_of(error)
         else:
