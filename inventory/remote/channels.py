@@ -14,6 +14,7 @@ from inventory.remote.ahead import AheadChannel
 from inventory.remote.base import ConnectionLost, DeadlinePassed, SftpUnusable, ShellUnusable
 from inventory.remote.connection import Connection
 from inventory.remote.shell import GREETING_LIMIT_BYTES
+from inventory.remote.wire import Wire
 
 READ_BYTES = 256 * 1024
 _EXIT_STATUS_SECONDS = 5.0
@@ -177,6 +178,10 @@ class SshShellStream:
         if not data:
             raise self._connection.lost("the shell ended" if self._connection.is_alive else "")
         return data
+
+    def wire(self) -> Wire | None:
+        """What the kernel and the handshake here know of this lane's connection. Raises ConnectionLost."""
+        return self._connection.wire()
 
     def close(self) -> None:
         """See `ShellStream.close`."""

@@ -29,6 +29,7 @@ from inventory.remote.hostkeys import KEY_TYPES, PinnedKey, signature_types
 from inventory.remote.keys import KeySource, usable_keys
 from inventory.remote.shell import COMMAND_LINE
 from inventory.remote.sockets import PatientSocket, connect
+from inventory.remote.wire import Wire, read_wire
 
 # Cheapest first; whatever else both sides know follows, so that old servers are reached too.
 _KEX_FIRST = ("curve25519-sha256@libssh.org", "ecdh-sha2-nistp256")
@@ -80,6 +81,12 @@ class Connection:
     def round_trip_seconds(self) -> float:
         """How long the answer to the first packet took; 0 before it came."""
         return self._socket.connect_seconds if self._socket is not None else 0.0
+
+    def wire(self) -> Wire | None:
+        """What this machine's kernel and the handshake know of the connection. Raises ConnectionLost."""
+        if self._socket is None:
+            return None
+        return read_wire(self._socket, cipher=self.transport.remote_cipher)
 
     @property
     def is_alive(self) -> bool:
