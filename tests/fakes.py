@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from inventory.remote.base import ByteStream, ConnectionLost, DeadlinePassed, RemoteError, SftpUnusable
+from inventory.remote.base import ByteStream, ConnectionLost, DeadlinePassed, RemoteError, SftpUnusable, ShellUnusable
 from inventory.remote.files import FramedRemote
 from inventory.remote.names import RemoteName
 from inventory.remote.shell import Session
@@ -254,6 +254,45 @@ class _PipeStream:
     def close(self) -> None:
         self._process.kill()
         self._process.reap()
+
+
+class _SftpStream:
+    """OpenSSH's own SFTP server behind a pipe; see `ByteStream`."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._input, self._output = self._process.stdin, self._process.stdout
+
+    def send(self, data: bytes, *, timeout_seconds: float) -> None:
+        self._input.write(data)
+        self._input.flush()
+
+    def receive(self, *, timeout_seconds: float) -> bytes:
+        return os.read(self._output.fileno(), 65536)
+
+    def lost(self, reason: str) -> ConnectionLost:
+        return ConnectionLost(*_PLACE, reason)
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+class SftpOnlyRemote(MemoryRemote):
+    """A host that gives SFTP and no shell; `account` is the number of another account that it signs in as."""
+
+    def __init__(self, home: Path, *, account: int | None = None) -> None:
+        super().__init__(home)
+        other = ["setpriv", f"--reuid={account}", f"--regid={account}", "--clear-groups"] if account else []
+        self._command = [*other, "/usr/lib/openssh/sftp-server"]
+
+    def _open_session(self, timeout_seconds: float) -> Session:
+        raise ShellUnusable("it has none")
+
+    def open_sftp(self, *, timeout_seconds: float = 60.0) -> ByteStream:
+        """See `Remote.open_sftp`."""
+        return _SftpStream(self._command)
 
 
 def remote_name(path: Path, *parts: bytes) -> RemoteName:

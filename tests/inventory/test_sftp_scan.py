@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import struct
-import subprocess
 import tempfile
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -32,7 +31,7 @@ from inventory.remote.probe import probe
 from inventory.remote.sftp import Attributes, SftpClient
 from inventory.scan import ScanEntry, scan_resource
 from inventory.sftp_scan import scan_over_sftp
-from tests.fakes import MemoryRemote, remote_name
+from tests.fakes import MemoryRemote, SftpOnlyRemote, remote_name
 from tests.inventory.test_scan import HOSTILE_NAMES, below, lay
 from tests.parts import need, need_root
 from tests.sshd import Sshd
@@ -79,36 +78,6 @@ def as_sftp_tells(entry: ScanEntry) -> ScanEntry:
     """What is left of an entry without all that SFTP does not tell."""
     known = replace(entry, stored_bytes=0, ctime_ns=0, device=0, inode=0, link_count=0)
     return replace(known, mtime_ns=entry.mtime_ns // 10**9 * 10**9)
-
-
-class _PipeStream:
-    """OpenSSH's own SFTP server behind a pipe, as another account."""
-
-    def __init__(self, account: int) -> None:
-        setpriv = ["setpriv", f"--reuid={account}", f"--regid={account}", "--clear-groups"]
-        command = [*setpriv, "/usr/lib/openssh/sftp-server"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._input, self._output = self._process.stdin, self._process.stdout
-
-    def send(self, data: bytes, *, timeout_seconds: float) -> None:
-        self._input.write(data)
-        self._input.flush()
-
-    def receive(self, *, timeout_seconds: float) -> bytes:
-        return os.read(self._output.fileno(), 65536)
-
-    def lost(self, reason: str) -> ConnectionLost:
-        return ConnectionLost("pipe", 22, reason)
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-
-class _PipeRemote(MemoryRemote):
-    def open_sftp(self, *, timeout_seconds: float = 60.0) -> _PipeStream:
-        return _PipeStream(65534)
 
 
 class TestListing:
@@ -173,7 +142,7 @@ class TestListing:
         need_root("another account's listing")
         open_to_all = Path(tempfile.mkdtemp(dir="/tmp"))
         open_to_all.chmod(0o755)
-        remote = _PipeRemote(tmp_path)
+        remote = SftpOnlyRemote(tmp_path, account=65534)
         try:
             for name, mode in (("shut", 0), ("no entry", 0o644), ("no list", 0o711), ("open", 0o755)):
                 (open_to_all / name).mkdir()
