@@ -29,6 +29,7 @@ from transfers.engine.types import CheckLevel, Outcome
 
 FOLDER = ROOT / "locale" / "zh_Hans" / "LC_MESSAGES"
 MESSAGE = "django.utils.translation"
+SAID = "inventory.manifests.said"
 # Where in the arguments a call has its context and its message.
 CALLS = {"gettext": (None, 0), "ngettext": (None, 0), "pgettext": (0, 1), "npgettext": (0, 1)}
 TEXT = r"""u?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
@@ -67,6 +68,8 @@ def python_messages(path: Path) -> Iterator[Key]:
         if isinstance(node, ast.ImportFrom) and node.module == MESSAGE
         for alias in node.names
     }
+    if any(isinstance(node, ast.ImportFrom) and node.module == SAID for node in ast.walk(tree)):
+        names["_"] = "gettext"  # sentences of the plain parts, translated where they are shown
     for node in ast.walk(tree):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
             continue

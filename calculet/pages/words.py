@@ -65,6 +65,8 @@ WORDS: frozenset[str] = frozenset(
         _("first admin"),
         _("folder"),
         _("link"),
+        _("checksum list"),
+        _("landing"),
         _("model parameters"),
         _("other"),
         _("pipe"),
