@@ -21,6 +21,7 @@ from transfers.rules import RuleError, Rules
 from transfers.selectors import taking
 from transfers.selectors.specs import list_members
 from transfers.services import plans
+from transfers.services.entry_lists import item_evaluate
 
 FILES = {b"a/": 0, b"a/big": 900, b"a/b/": 0, b"a/b/x.o": 50, b"a/b/y.c": 5, b"c/": 0, b"c/z.o": 70, b"top": 1}
 
@@ -114,17 +115,22 @@ def test_a_preview_shows_the_largest_folders_of_each_side_and_keeps_them(
     assert "Largest folders that go in" in page and "/t/c/" in page
 
 
-def test_proposing_evaluates_only_what_is_not_known(
-    host: Host, tree: Resource, alice: Person, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of packs whose rules are evaluated from now on."""
     evaluated: list[str] = []
-    evaluate = plans.item_evaluate
 
     def counted(item: Item) -> object:
         evaluated.append(item.pack.name)
-        return evaluate(item)
+        return item_evaluate(item)
 
     monkeypatch.setattr(plans, "item_evaluate", counted)
+    return evaluated
+
+
+def test_proposing_evaluates_only_what_is_not_known(
+    host: Host, tree: Resource, alice: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluated = watched(monkeypatch)
     actor = Actor.of(alice)
     first = draft_with(host, alice, "one", tree, include=["*.c"])
     preview(first, alice)
@@ -150,9 +156,7 @@ def test_a_list_is_made_anew_when_what_it_rests_on_changed(
     preview(first, alice)
     preview(second, alice)
     preview(draft_with(host, alice, "one", tree, include=["a/b/x.o"]), alice)
-    evaluated: list[str] = []
-    evaluate = plans.item_evaluate
-    monkeypatch.setattr(plans, "item_evaluate", lambda item: (evaluated.append(item.pack.name), evaluate(item))[1])
+    evaluated = watched(monkeypatch)
     revision = plans.revision_propose(revision=first.revision, actor=Actor.of(alice))
     assert evaluated == ["two"], "what lies before it changed"
     assert "50 bytes" in revision.items.get(pack__name="two").warnings[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import merge
 from typing import Any
@@ -103,7 +103,7 @@ def carried_by(basis: Basis) -> Iterator[Carried]:
     return merge(*streams, key=lambda member: member.key)
 
 
-def _carried(members: Iterable[Member], what: str, here: set[bytes | None]) -> Iterator[Carried]:
+def _carried(members: Iterable[Member], what: str, here: Container[bytes]) -> Iterator[Carried]:
     for member in members:
         is_link = member.kind == "link"
         yield Carried(
@@ -137,9 +137,10 @@ def _listed_resources() -> list[Any]:
     had = Subquery(listings.filter(state=ScanState.IMPORTED)[:1])
     rows = Resource.objects.only("path", "host_id").annotate(scanned_id=own, imported_id=had)
     rows = rows.annotate(runs=Count("digest_runs__finished_at"))
-    for one in rows:
-        one.scan_id = one.scanned_id or one.imported_id  # type: ignore[attr-defined]
-    return [one for one in rows if one.scan_id]
+    found: list[Any] = list(rows)
+    for one in found:
+        one.scan_id = one.scanned_id or one.imported_id
+    return [one for one in found if one.scan_id]
 
 
 def _sources() -> Iterator[tuple[int, Source, frozenset[int]]]:
@@ -153,8 +154,8 @@ def _sources() -> Iterator[tuple[int, Source, frozenset[int]]]:
             yield host_id, Source(satisfied_id, "planned"), about[pk]
             yield host_id, Source(satisfied_id, "satisfied"), about[pk]
     builds = Build.objects.filter(state__in=PROVEN)
-    columns = ("item_id", "pack__plan__host_id", "mode", "entry_list_id", "member_list_id", "item__satisfied_list_id")
-    for pk, host_id, mode, list_id, member_id, satisfied_id in builds.values_list(*columns):
+    proven = ("item_id", "pack__plan__host_id", "mode", "entry_list_id", "member_list_id", "item__satisfied_list_id")
+    for pk, host_id, mode, list_id, member_id, satisfied_id in builds.values_list(*proven):
         yield host_id, Source(member_id or list_id, "verified", mode == Mode.PARTS), about[pk]
         if satisfied_id is not None:
             yield host_id, Source(satisfied_id, "satisfied"), about[pk]
