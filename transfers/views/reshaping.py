@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from django.contrib import messages
@@ -14,7 +15,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from calculet.actors import Actor
-from calculet.http import PersonRequest
+from calculet.http import PersonRequest, actor_of
 from calculet.people.roles import Act, require
 from inventory.models import Host
 from inventory.tasks import send_soon
@@ -28,6 +29,7 @@ from transfers.views.acts import REFUSALS, act_and_return, act_first, sentences_
 from transfers.views.find import host_named
 
 Result = TypeVar("Result")
+_PREVIEWED_AT_ONCE = 20
 
 
 def _base(host: Host) -> Revision:
@@ -104,6 +106,7 @@ def split(request: PersonRequest, host: str, pack: str) -> HttpResponse:
     parts = _done(request, form, act)
     if parts is None:
         return _reshape_page(request, row, pack, split_form=form, status=422)
+    _preview(request, parts)
     told = ngettext("%(pack)s is split into %(count)s pack.", "%(pack)s is split into %(count)s packs.", len(parts))
     messages.success(request, told % {"pack": pack, "count": len(parts)})
     return redirect(_draft_address(host))
@@ -123,6 +126,7 @@ def copy(request: PersonRequest, host: str, pack: str) -> HttpResponse:
     made = _done(request, form, act)
     if made is None:
         return _reshape_page(request, row, pack, copy_form=form, status=422)
+    _preview(request, [made])
     messages.success(request, _("%(name)s says what %(pack)s says.") % {"name": made.pack.name, "pack": pack})
     return redirect(_draft_address(host))
 
@@ -159,6 +163,7 @@ def merge_packs(request: PersonRequest, host: str) -> HttpResponse:
     made = _done(request, form, act)
     if made is None:
         return _merge_page(request, row, rows, form, status=422)
+    _preview(request, [made])
     messages.success(request, _("The packs are one now: %(pack)s.") % {"pack": made.pack.name})
     return redirect(_draft_address(host))
 
@@ -173,6 +178,14 @@ def _done(request: PersonRequest, form: PageForm, act: Callable[[Actor], Result]
         for sentence in sentences_of(error):
             form.add_error(None, sentence)
         return None
+
+
+def _preview(request: PersonRequest, items: list[Item]) -> None:
+    """Show at once what a few packs come to; many are previewed when the draft is proposed."""
+    if len(items) <= _PREVIEWED_AT_ONCE:
+        for item in items:
+            with suppress(*REFUSALS):  # it stays unpreviewed, and proposing says why
+                plans.item_preview(item=item, actor=actor_of(request))
 
 
 @require_POST

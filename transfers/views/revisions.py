@@ -65,7 +65,7 @@ def compare(request: PersonRequest, host: str) -> HttpResponse:
                 "change": one.change,
                 "members": one.members,
                 "is_too_long": one.is_too_long,
-                "cells": (one.change.before, one.change.after),
+                "cells": ((before, one.change.before), (after, one.change.after)),
             }
             for one in found
         ],
