@@ -193,6 +193,20 @@ def test_fewer_lanes_allowed_take_effect_at_once() -> None:
     assert now.lanes == 5 and decision is not None and "No more than 5" in decision.reason
 
 
+@pytest.mark.parametrize(("round_trip", "most", "lanes"), [(0.18, 48, 32), (0.18, 12, 12), (0.02, 48, 8)])
+def test_a_long_round_trip_is_told_by_the_first_answer_and_more_lanes_begin(
+    round_trip: float, most: int, lanes: int
+) -> None:
+    answered = LaneReading(0, "working", "build", 0.0, 0.1, 0, 0, round_trip)
+    dialling = [LaneReading(number, "dialling", "", 0.0, 0.1, 0) for number in range(1, 8)]
+    now, _decision = step(begin(8), Sample(1.0, 0, 0, tuple(dialling), 0, 0), most=most)
+    assert now.lanes == 8
+    now, decision = step(now, Sample(1.0, 0, 0, (answered, *dialling), 0, 0), most=most)
+    assert now.lanes == lanes and (decision is None) == (lanes == 8)
+    now, decision = step(now, Sample(1.0, 0, 0, (answered, *dialling), 0, 0), most=most)
+    assert now.lanes == lanes and decision is None
+
+
 def test_a_number_found_good_before_is_held_and_not_doubled() -> None:
     _now, told, lanes = _run(_lossy, 50, start=begin(24, is_known=True))
     assert set(lanes) == {24} and not told

@@ -108,6 +108,7 @@ class Lane(threading.Thread):
         self._last_data_at = link.clock.monotonic()
         self._patience = 1.0  # grows while connections bring nothing, so that a slow host gets its time
         self._round_trip = 0.2
+        self._has_answered = False  # the round trip is measured
         self._is_scout = False
         self._has_brought = False  # the present connection, or the last one, brought bytes of a range
 
@@ -128,7 +129,16 @@ class Lane(threading.Thread):
         """The lane at this moment."""
         silent = self._link.clock.monotonic() - self._last_data_at
         rate = self.meter.bytes_per_second if self.state == "working" else 0.0
-        return LaneReading(self.number, self.state, self.build_key, rate, silent, self.redials, self.brought_bytes)
+        return LaneReading(
+            self.number,
+            self.state,
+            self.build_key,
+            rate,
+            silent,
+            self.redials,
+            self.brought_bytes,
+            self._round_trip if self._has_answered else 0.0,
+        )
 
     # -- the thread --------------------------------------------------------------------------------------------
 
@@ -255,6 +265,7 @@ class Lane(threading.Thread):
                 raise StreamConfused("the login shell prints without end")
             return seen, b""
         self._round_trip = min(2.0, self._last_data_at - self._connected_at)
+        self._has_answered = True
         return None, seen[at + len(line) :]
 
     def _rest(self) -> None:

@@ -123,6 +123,7 @@ class LaneReading:
     silent_seconds: float
     redials: int
     brought_bytes: int = 0  # since the lane began, doubled and lost ones included
+    round_trip_seconds: float = 0.0  # as the first answer of its present connection showed it; 0 before that
 
 
 @dataclass(frozen=True, slots=True)
