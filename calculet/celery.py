@@ -34,6 +34,7 @@ app.conf.update(
     task_queues=[Queue(name, routing_key=name) for name in QUEUE_NAMES],  # type: ignore[no-untyped-call]
     task_default_queue="control",
     task_routes={  # what is not named here takes seconds
+        "calculet.audit.tasks.anchor_chain": {"queue": "crunch"},
         "transfers.tasks.run_link": {"queue": "link"},
         "inventory.tasks.run_scan": {"queue": "crunch"},
         "inventory.tasks.run_digests": {"queue": "crunch"},
@@ -45,6 +46,7 @@ app.conf.update(
         "transfers.tasks.read_had": {"queue": "crunch"},
         "transfers.tasks.count_had": {"queue": "crunch"},
         "transfers.tasks.adopt_bytes": {"queue": "crunch"},
+        "transfers.tasks.examine_link": {"queue": "crunch"},
         "transfers.tasks.pack_build": {"queue": "crunch"},
         "transfers.tasks.verify_build": {"queue": "crunch"},
         "transfers.tasks.open_build": {"queue": "crunch"},

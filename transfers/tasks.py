@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from celery import Task, shared_task
 
+from calculet.audit.tasks import anchor_chain
+from calculet.audit.walks import chain_follow
 from inventory.services.digest_policy import digests_ask_due
 from inventory.services.had_covers import cover_count
 from inventory.services.had_runs import had_run
@@ -11,6 +13,7 @@ from inventory.tasks import look_inside, measure_overlaps, offer_snapshot, run_d
 from transfers.services.adoptions import adoption_run
 from transfers.services.drifts import drift_run
 from transfers.services.entry_states import entry_states_run
+from transfers.services.examinations import examination_run
 from transfers.services.forecasts import forecasts_keep
 from transfers.services.insides_here import inside_here_run
 from transfers.services.leaving import landing_proofs
@@ -46,6 +49,7 @@ def tick() -> None:
     _hint(offer_snapshot, due.offers)
     _hint(pack_build, due.packs)
     _hint(adopt_bytes, due.adoptions)
+    _hint(examine_link, due.examinations)
     _hint(verify_build, due.verifies)
     _hint(open_build, due.opens)
     _hint(make_report, due.reports)
@@ -53,7 +57,9 @@ def tick() -> None:
     _hint(compare_pack, due.drifts)
     _hint(run_unpack, due.unpacks)
     _hint(reckon_states, due.states)
+    _hint(anchor_chain, due.anchors)
     forecasts_keep()
+    chain_follow()
 
 
 def _hint(task: Task[[int], None], ids: tuple[int, ...]) -> None:
@@ -89,6 +95,12 @@ def count_had(resource_id: int) -> None:
 def pack_build(build_id: int) -> None:
     """Take a build further towards *packed*."""
     pack_run(build_id)
+
+
+@shared_task(ignore_result=True)  # type: ignore[untyped-decorator]
+def examine_link(examination_id: int) -> None:
+    """Examine a host's link, and keep what was found with its advice."""
+    examination_run(examination_id)
 
 
 @shared_task(ignore_result=True)  # type: ignore[untyped-decorator]

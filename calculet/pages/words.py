@@ -22,6 +22,9 @@ WORDS: frozenset[str] = frozenset(
         _("cancelled"),
         _("cleared"),
         _("compared"),
+        _("look at this"),
+        _("measured"),
+        _("would help"),
         _("comparing"),
         _("copying"),
         _("left alone"),
@@ -52,6 +55,11 @@ WORDS: frozenset[str] = frozenset(
         _("verified"),
         _("withdrawn"),
         _("needs_decision"),  # as the sentence about a change that came too late names it
+        # Signatures of audit anchors.
+        _("not signed"),
+        _("signed"),
+        _("signed by another key"),
+        _("wrong signature"),
         # What has a name that may be taken.
         _("host"),
         _("resource of this host"),

@@ -4,6 +4,7 @@ from transfers.models.adoptions import ADOPTION_ACTIVE, Adoption, AdoptionState,
 from transfers.models.capabilities import Capability, CapabilityNeed
 from transfers.models.checks import Check, Report
 from transfers.models.drifts import ItemBasis, ItemDrift
+from transfers.models.examinations import ExaminationState, LinkExamination
 from transfers.models.forecasts import KeptForecast
 from transfers.models.landings import Landing
 from transfers.models.links import GoodputMinute, GoodputSample, LaneDecision, LinkStatus
@@ -30,6 +31,7 @@ __all__ = [
     "Compression",
     "Decision",
     "EntryList",
+    "ExaminationState",
     "GoodputMinute",
     "GoodputSample",
     "Item",
@@ -40,6 +42,7 @@ __all__ = [
     "LaneDecision",
     "LaneMinute",
     "LaneSetting",
+    "LinkExamination",
     "LinkStatus",
     "Mode",
     "Pack",

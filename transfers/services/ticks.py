@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from calculet.audit.anchoring import anchors_due
 from calculet.leases.services import lease_is_free
 from inventory.services.digest_runs import digests_sweep
 from inventory.services.had_covers import covers_sweep
@@ -15,12 +16,14 @@ from inventory.services.snapshot_offers import offers_sweep
 from inventory.services.snapshots import snapshots_sweep
 from transfers.models import BuildState
 from transfers.selectors.adoptions import adoptions_due
+from transfers.selectors.examinations import examinations_due
 from transfers.selectors.samples import samples_waiting
 from transfers.selectors.work import builds_in_state, builds_to_open, builds_to_pack, hosts_to_link, unpacks_to_run
 from transfers.services.adoptions import adoption_lease_name
 from transfers.services.builds import build_lease_name
 from transfers.services.drifts import drifts_due
 from transfers.services.entry_states import entry_states_sweep
+from transfers.services.examinations import examination_lease_name
 from transfers.services.insides_here import insides_here_due
 from transfers.services.links import link_lease_name
 from transfers.services.samples import sample_lease_name
@@ -41,6 +44,7 @@ class Due:
     snapshots: tuple[int, ...]  # of hosts' environments
     offers: tuple[int, ...]  # snapshots whose files are to be written on their hosts
     packs: tuple[int, ...]  # builds
+    examinations: tuple[int, ...]  # of links
     adoptions: tuple[int, ...]  # of bytes that are here
     links: tuple[int, ...]  # hosts
     verifies: tuple[int, ...]
@@ -49,6 +53,7 @@ class Due:
     reports: tuple[int, ...]
     samples: tuple[int, ...]  # of what lists come to when they are packed
     drifts: tuple[int, ...]  # items of plans that a later scan may have found otherwise
+    anchors: tuple[int, ...]  # days whose head of the audit chain is to be anchored
     states: tuple[int, ...]  # listings whose entries' states rest on what is no longer so
 
 
@@ -66,6 +71,7 @@ def due_now() -> Due:
         snapshots=tuple(snapshots_sweep()),
         offers=tuple(offers_sweep()),
         packs=_free([build.pk for build in builds_to_pack()]),
+        examinations=tuple(pk for pk in examinations_due() if lease_is_free(name=examination_lease_name(pk))),
         adoptions=tuple(pk for pk in adoptions_due() if lease_is_free(name=adoption_lease_name(pk))),
         links=tuple(host.pk for host in hosts_to_link() if lease_is_free(name=link_lease_name(host.pk))),
         verifies=_free(_ids(BuildState.RECEIVED)),
@@ -74,6 +80,7 @@ def due_now() -> Due:
         reports=tuple(unreported.values_list("pk", flat=True)),
         samples=tuple(key for key in samples_waiting() if lease_is_free(name=sample_lease_name(key))),
         drifts=tuple(drifts_due()),
+        anchors=tuple(anchors_due()),
         states=tuple(entry_states_sweep()),
     )
 
