@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from django.urls import reverse
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 from pytest_django.live_server_helper import LiveServer
 
 from calculet.people.models import Person
@@ -123,8 +123,16 @@ def test_a_drop_on_an_order_that_somebody_changed_shows_the_order_as_it_is(page:
     expect(page.locator("a.named")).to_have_text(["three", "one", "two"])
 
 
+def _hold_refreshes(route: Route) -> None:
+    if route.request.method == "GET" and route.request.headers.get("hx-request"):
+        route.fulfill(status=204)
+    else:
+        route.continue_()
+
+
 def test_of_two_browsers_the_later_one_is_refused_and_shown_the_order_as_it_is(page: Page, lab: PlannedHost) -> None:
     packs = [lab.add(name) for name in ("one", "two", "three")]
+    page.route("**/packs/**", _hold_refreshes)  # this one has not heard of the other's act, however slow that is
     page.goto(reverse("transfers:packs"))
     other = page.context.new_page()
     other.goto(reverse("transfers:packs"))
