@@ -34,8 +34,8 @@ from inventory.overlap.hostlook import InsideJob
 from inventory.remote.base import Remote, RemoteError, ToolMissing, TransientError
 from inventory.remote.names import RemoteName
 from inventory.remote.staging import ensure_staging
-from inventory.selectors import latest_scan
-from inventory.services.errors import ScanAbsent
+from inventory.selectors import has_no_shell, latest_scan
+from inventory.services.errors import ScanAbsent, ShellAbsent
 from inventory.services.insides import Looked, inside_keep
 
 TURN_SECONDS = 20.0
@@ -56,12 +56,14 @@ class _Stopped(Exception):
 def inside_request(*, resource: Resource, actor: Actor) -> InsideRun:
     """Ask for a look inside the archives of the latest scan; the caller sends `tasks.look_inside`.
 
-    One that is under way already is returned. Raises NotAllowed, ScanAbsent.
+    One that is under way already is returned. Raises NotAllowed, ScanAbsent, ShellAbsent.
     """
     require(actor.user, Act.SCAN)
     scan = latest_scan(resource)
     if scan is None:
         raise ScanAbsent(resource.name)
+    if has_no_shell(resource.host):
+        raise ShellAbsent(resource.host.name)
     try:
         with transaction.atomic():
             run = InsideRun.objects.create(host=resource.host, resource=resource, scan=scan, requested_by=actor.user)

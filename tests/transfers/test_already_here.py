@@ -18,7 +18,7 @@ from calculet.people.models import Person
 from calculet.people.roles import NotAllowed
 from inventory.here import digests_covered
 from inventory.manifests.lists import ListError
-from inventory.models import Entry, HadCover, HadFile, HadSource, HadState, Host, Resource
+from inventory.models import Entry, HadCover, HadFile, HadSource, HadState, Host, Resource, Scan
 from inventory.services import had, had_covers, had_runs
 from inventory.services.errors import ValueWrong
 from tests.inventory.browser import SignedIn, act_of
@@ -213,6 +213,22 @@ def test_what_has_no_digest_is_never_called_here_and_an_empty_pack_is_refused(sh
         plans.item_preview(item=item_of(host, alice, resource), actor=Actor.of(alice))
     Entry.objects.update(sha256=None)
     assert plans.item_preview(item=item_of(host, alice, resource), actor=Actor.of(alice)).file_count == 1
+
+
+def test_a_baseline_that_is_partly_here_is_told_in_per_cent(alice: Person, signed_in: SignedIn) -> None:
+    """As the sample plan has it: 57.15 % of the baseline were fetched before, and a checksum list says which chunks."""
+    here = {b"baseline.part-%02d" % number: b"%03d. " % number * 100 for number in range(11)}
+    here[b"baseline.part-11"] = b"short" * 43
+    resource = tree_with(make_host(), {**here, b"baseline.part-12": b"still there" * 389 + b"......"})
+    Scan.objects.update(apparent_bytes=10_000)
+    text = "".join(f"{sha256(content).hex()}  old/{name.decode()}\n" for name, content in here.items())
+    source = had.had_list(content=text.encode(), file_name="SHA256SUMS", actor=Actor.of(alice))
+    had.had_declare(source=source, actor=Actor.of(alice))
+    assert count_covers() == {"tree": (12, 5715)}
+    shown = signed_in(alice).get(reverse("inventory:resource", args=[resource.pk])).text
+    assert "in 12 files" in shown and "57\xa0%" in shown
+    item = item_of(resource.host, alice, resource)
+    assert plans.item_preview(item=item, actor=Actor.of(alice)).total_bytes == 4285
 
 
 def test_declaring_needs_the_role(shelf: Path, carol: Person) -> None:
