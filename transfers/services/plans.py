@@ -90,9 +90,8 @@ def item_set(
 ) -> Item:
     """Put a pack into a draft, or change what it carries there. Its list is made anew by the next preview.
 
-    `leaves_out_carried`: what packs before it carry with the same digest is left to them.
-    `leaves_out_here`: files whose content was declared as already here are not packed. `stretch`: the names that it
-    is bound to; None leaves them as they are.
+    It leaves out what packs before it carry (`leaves_out_carried`) and what is declared as here (`leaves_out_here`).
+    `stretch`: the names that it is bound to; None leaves them as they are.
 
     Raises NotAllowed, ValidationError (a sentence for each thing that is wrong).
     """
@@ -246,10 +245,8 @@ def item_preview(*, item: Item, actor: Actor, index: CarrierIndex | None = None)
         bases_set(item, bases)
         carried_forget(item.revision, item.pack.name, list_digest=item.entry_list.digest)
         detail = {"list": item.entry_list.digest, "entries": preview.entry_count, "bytes": preview.total_bytes}
-        if item.here_list is not None:
-            detail["already_here"] = item.here_list.digest
-        if item.satisfied_list is not None:
-            detail["satisfied"] = item.satisfied_list.digest
+        left_out = {"already_here": item.here_list, "satisfied": item.satisfied_list}
+        detail |= {word: kept_list.digest for word, kept_list in left_out.items() if kept_list is not None}
         audit.record(act="plan.preview", actor=actor, subject=item, host=item.revision.plan.host, detail=detail)
     return preview
 
