@@ -6,7 +6,9 @@ BENCH_DATABASE_URL names (`elsewhere` sets it). It never touches the product's o
 
 from __future__ import annotations
 
+import argparse
 import atexit
+import json
 import os
 import shutil
 import statistics
@@ -15,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from unittest import mock
 
@@ -95,16 +98,90 @@ def scan_recorded(name: str, root: RemoteName, entries: Callable[[], Iterator[Sc
     return scan
 
 
-def percentiles(act: Callable[[], object], repeats: int) -> tuple[float, float]:
-    """Milliseconds of an act: in the middle, and at the 95th percentile; after one run that is not counted."""
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What was measured of one thing at one size. `limit` is what is promised at a million, in the same unit."""
+
+    what: str
+    size: int
+    value: float
+    unit: str
+    limit: float | None = None
+
+
+def options(about: str) -> argparse.Namespace:
+    """The options that benchmarks on listings share."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--json", action="store_true", help="machine-readable, on standard output")
+    parser.add_argument("--sizes", default="10000,100000,1000000", help="numbers of entries, with commas")
+    parser.add_argument("--repeats", type=int, default=20, help="requests of each page, acts of each kind")
+    parser.add_argument("--postgres", action="store_true", help="on a throw-away PostgreSQL instead of SQLite")
+    return parser.parse_args()
+
+
+def run(about: str, module: str, measure: Callable[[argparse.Namespace, int, Actor], list[Figure]]) -> int:
+    """Measure at each size and tell how it grows, each size in a process of its own so that memory is its own too."""
+    given = options(about)
+    if given.postgres and "BENCH_DATABASE_URL" not in os.environ:
+        status = elsewhere(module, sys.argv[1:])
+        if status is None:
+            sys.stderr.write(
+                "No PostgreSQL is on this machine, so nothing was measured (make test-deps installs it).\n"
+            )
+        return 1 if status is None else status
+    sizes = [int(text) for text in given.sizes.split(",")]
+    if len(sizes) == 1:
+        figures = measure(given, sizes[0], ready())
+    else:
+        figures = [figure for size in sizes for figure in _apart(module, size)]
+    head = {"database": database_words(), "machine": load_words(), "python": sys.version.split()[0]}
+    if given.json:
+        print(json.dumps({**head, "figures": [asdict(figure) for figure in figures]}, indent=1))
+    else:
+        print(f"# {about}\n{head['database']}, {head['machine']}, Python {head['python']}\n\n{table(figures)}")
+    return 0
+
+
+def _apart(module: str, size: int) -> list[Figure]:
+    rest = [word for word in sys.argv[1:] if word != "--json"]
+    at = rest.index("--sizes") if "--sizes" in rest else len(rest)
+    command = [sys.executable, "-m", module, "--json", *rest[:at], *rest[at + 2 :], "--sizes", str(size)]
+    environment = dict(os.environ)
+    if "BENCH_DATABASE_URL" in environment:
+        with PostgresServer() as server:
+            done = subprocess.run(
+                command, env={**environment, "BENCH_DATABASE_URL": server.url}, stdout=subprocess.PIPE, check=True
+            )
+    else:
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+    return [Figure(**row) for row in json.loads(done.stdout)["figures"]]
+
+
+def table(figures: Sequence[Figure]) -> str:
+    """A line for each thing, a column for each size, and what is promised at a million."""
+    sizes = sorted({figure.size for figure in figures})
+    lines = ["| | unit | " + " | ".join(f"{size:,}" for size in sizes) + " | promised |"]
+    lines.append("|---|---|" + "--:|" * (len(sizes) + 1))
+    for what, unit in dict.fromkeys((figure.what, figure.unit) for figure in figures):
+        row = {figure.size: figure for figure in figures if (figure.what, figure.unit) == (what, unit)}
+        limit = next((figure.limit for figure in row.values() if figure.limit is not None), None)
+        cells = [f"{row[size].value:,.{1 if row[size].value < 100 else 0}f}" if size in row else "" for size in sizes]
+        lines.append(f"| {what} | {unit} | {' | '.join(cells)} | {'' if limit is None else f'{limit:,.0f}'} |")
+    return "\n".join(lines)
+
+
+def percentiles(act: Callable[[], object], repeats: int) -> tuple[float, float, float]:
+    """Milliseconds of an act: by the clock in the middle and at the 95th percentile, and of the processor at the 95th
+    percentile, which tells more where others use the machine; after one run that is not counted."""
     act()
-    taken = []
+    clock, processor = [], []
     for _repeat in range(repeats):
-        begun = time.perf_counter()
+        begun, worked = time.perf_counter(), time.process_time()
         act()
-        taken.append((time.perf_counter() - begun) * 1000)
-    taken.sort()
-    return statistics.median(taken), taken[min(len(taken) - 1, round(0.95 * (len(taken) - 1)))]
+        clock.append((time.perf_counter() - begun) * 1000)
+        processor.append((time.process_time() - worked) * 1000)
+    late = round(0.95 * (repeats - 1))
+    return statistics.median(clock), sorted(clock)[late], sorted(processor)[late]
 
 
 def peak_mebibytes() -> float:
