@@ -13,11 +13,14 @@ from dataclasses import dataclass
 
 _SHORT_FORMS = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 _SHORT_BYTES = {"n": b"\n", "r": b"\r", "t": b"\t", "\\": b"\\"}
+_PLAIN = re.compile(rb"[ -\[\]-~]*")  # printable ASCII without the backslash stands for itself
 _ESCAPE = re.compile(r"\\(x[0-9a-f]{2}|[nrt\\])")
 
 
 def escape(raw: bytes) -> str:
     """Show a name's bytes as one line of text that `unescape` turns back into exactly the same bytes."""
+    if _PLAIN.fullmatch(raw):
+        return raw.decode("ascii")
     shown: list[str] = []
     for character in raw.decode("utf-8", "surrogateescape"):
         short = _SHORT_FORMS.get(character)
