@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -110,6 +111,10 @@ def test_what_an_earlier_pack_carries_is_left_to_it_and_the_tree_is_whole_again(
     assert [(row["pack"], row["build"]) for row in later.satisfied_by] == [("a", 1), ("b", 1)]
     assert Check.objects.filter(build=later, message__contains="satisfied by pack “a”, build 1").exists()
     assert b"deep/copy.bin" in (Path(later.landing.path) / later.folder / "satisfied.tsv").read_bytes()
+    report = Path(later.landing.path) / later.reports.get().folder
+    assert json.loads((report / "report.json").read_text())["satisfied"]["by"] == later.satisfied_by
+    assert "Held by another build" in (report / "report.html").read_text()
+    assert (report / "satisfied.tsv").exists()
     made = unpack(later, alice) / str(trees / "two").lstrip("/")
     assert same_tree(trees / "two", made)
     assert (made / "deep/copy.bin").stat().st_mtime_ns == (trees / "two/deep/copy.bin").stat().st_mtime_ns

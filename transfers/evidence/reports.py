@@ -3,6 +3,7 @@
 A report folder holds
 
     SHA256SUMS, chunks.sha256, members.sha256     copies of the checksum files that stand beside the landed content
+    satisfied.tsv                                 likewise, where other builds hold files of its tree
     report.json                                   everything below, for programs
     report.html                                   the same for people; needs nothing but a browser
 
@@ -22,7 +23,7 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 
 from inventory.remote.names import escape
-from transfers.engine.proof_files import CHUNKS, MEMBERS, SUMS, write_whole
+from transfers.engine.proof_files import CHUNKS, MEMBERS, SATISFIED, SUMS, write_whole
 from transfers.models import Build, Mode
 from transfers.selectors.specs import build_folder
 
@@ -79,6 +80,10 @@ def report_content(build: Build, *, audit_sequence: int, audit_hash: str) -> dic
             "compression": build.compression,
             "compression_note": build.compression_note,
             "members_found": build.member_count,
+        },
+        "satisfied": {
+            "list": item.satisfied_list.digest if item.satisfied_list is not None else "",
+            "by": build.satisfied_by,
         },
         "deviations": {
             "named": build.deviations,
@@ -140,7 +145,7 @@ def report_write(build: Build, folder: Path, content: Mapping[str, Any]) -> byte
     """Write the report folder, each file whole or not at all; returns the bytes of report.json. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     beside = build_folder(build)
-    for name in (SUMS, CHUNKS, MEMBERS):
+    for name in (SUMS, CHUNKS, MEMBERS, SATISFIED):
         if (beside / name).exists():
             with (beside / name).open("rb") as source:
                 write_whole(folder / name, iter(lambda: source.read(2**20), b""))
