@@ -83,6 +83,26 @@ def test_links_divide_the_limit_of_all_and_a_modest_one_leaves_the_rest(lab: Pla
     assert allowance_of(lab.host).bytes_per_second == pytest.approx((900_000 - 60_000) / 2)
 
 
+def test_three_links_settle_on_fair_parts_of_the_limit_of_all(asks: Actor) -> None:
+    _limit(None, asks, rate=900_000)
+    could = {"slow": 100_000.0, "fast": 5_000_000.0, "fastest": 9_000_000.0}
+    hosts = {name: make_host(name) for name in could}
+    brought: dict[str, float] = {}
+    for _second in range(6):
+        now = timezone.now()
+        for name, host in hosts.items():
+            allowed = allowance_of(host).bytes_per_second
+            assert allowed is not None
+            brought[name] = min(could[name], allowed)
+            row = {"at": now, "bytes_per_second": brought[name], "allowed_bytes_per_second": allowed, "lanes": [{}]}
+            LinkStatus.objects.update_or_create(host=host, defaults=row)
+    assert brought["slow"] == 100_000
+    assert brought["fast"] == pytest.approx(390_000, rel=0.02) and brought["fastest"] == pytest.approx(
+        390_000, rel=0.02
+    )
+    assert sum(brought.values()) <= 900_000
+
+
 def test_quiet_hours_start_no_link_and_end_a_running_one(lab: PlannedHost, asks: Actor) -> None:
     held = lease_acquire(name=link_lease_name(lab.host.pk))
     assert held is not None

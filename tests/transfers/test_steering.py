@@ -23,6 +23,7 @@ from transfers.engine.trial import Answer
 from transfers.engine.types import LaneReading, LeaseLost, Sample
 from transfers.ledger import RowLedger
 from transfers.models import (
+    Build,
     BuildState,
     LaneDecision,
     LaneMinute,
@@ -235,6 +236,8 @@ def test_a_trial_ends_with_a_statement_when_nothing_is_left_to_fetch(lab: Planne
     link.run(8)
     assert trials_end_due() == 0
     Pack.objects.filter(plan=lab.plan).update(on_hold=True)
+    assert trials_end_due() == 0  # it waits for what a person stopped
+    Build.objects.filter(pack__plan=lab.plan).update(state=BuildState.RECEIVED)
     assert trials_end_due() == 1 and trials_end_due() == 0
     trial.refresh_from_db()
     assert (trial.state, trial.ended_because) == (TrialState.STOPPED, TrialEnd.DRY)
@@ -244,7 +247,7 @@ def test_a_trial_ends_with_a_statement_when_nothing_is_left_to_fetch(lab: Planne
 
 def test_a_trial_of_a_host_that_stays_away_ends_late(lab: PlannedHost, asks: Actor) -> None:
     trial = trial_start(host=lab.host, actor=asks)
-    Trial.objects.filter(pk=trial.pk).update(started_at=timezone.now() - timedelta(hours=3))
+    Trial.objects.filter(pk=trial.pk).update(started_at=timezone.now() - timedelta(hours=25))
     assert trials_end_due() == 1
     trial.refresh_from_db()
     assert trial.ended_because == TrialEnd.LATE

@@ -10,11 +10,10 @@ from django.utils import timezone
 from inventory.models import Host
 from transfers.engine.trial import Block, Result, judge
 from transfers.models import BuildState, Trial, TrialBlock, TrialEnd, TrialState
-from transfers.selectors.allowance import is_quiet
 from transfers.selectors.work import builds_in_force
 
 _PATIENCE = 4  # times its own length: a host that was away for most of it tells nothing any more
-_LEAST_PATIENCE = timedelta(hours=1)
+_LEAST_PATIENCE = timedelta(hours=24)  # quiet hours and pauses of a day are waited for
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +71,16 @@ def trial_running(host: Host) -> Trial | None:
     return Trial.objects.filter(host=host, state=TrialState.RUNNING).first()
 
 
-def has_work(host: Host) -> bool:
-    """True while the host's plan has packs that may still bring bytes: made, being made, or to be made."""
+def has_work(host: Host, *, with_stopped: bool = False) -> bool:
+    """True while the host's plan has packs that may still bring bytes: made, being made, or to be made.
+
+    `with_stopped`: packs that are paused or on hold count as well.
+    """
     states = [BuildState.PLANNED, BuildState.PACKING, BuildState.PACKED, BuildState.FETCHING]
-    return (
-        builds_in_force()
-        .filter(pack__plan__host=host, pack__is_paused=False, pack__on_hold=False, state__in=states)
-        .exists()
-    )
+    builds = builds_in_force().filter(pack__plan__host=host, state__in=states)
+    if not with_stopped:
+        builds = builds.filter(pack__is_paused=False, pack__on_hold=False)
+    return builds.exists()
 
 
 def trials_over(*, at: datetime | None = None) -> list[tuple[Trial, TrialEnd]]:
@@ -89,6 +90,6 @@ def trials_over(*, at: datetime | None = None) -> list[tuple[Trial, TrialEnd]]:
         planned = trial.blocks.count() * (trial.block_seconds + trial.ramp_seconds)
         if now > trial.started_at + max(_LEAST_PATIENCE, timedelta(seconds=_PATIENCE * planned)):
             over.append((trial, TrialEnd.LATE))
-        elif not is_quiet(trial.host, at=now) and not has_work(trial.host):
+        elif not has_work(trial.host, with_stopped=True):
             over.append((trial, TrialEnd.DRY))
     return over

@@ -20,7 +20,7 @@ _ENDS = {
     TrialEnd.DONE: gettext_lazy("All blocks were done."),
     TrialEnd.PERSON: gettext_lazy("A person stopped it before its end."),
     TrialEnd.DRY: gettext_lazy("It ended early: there was nothing left to fetch from this host."),
-    TrialEnd.LATE: gettext_lazy("It ended early: its blocks were not done in four times its length."),
+    TrialEnd.LATE: gettext_lazy("It ended early: its blocks were not done within a day, nor in four times its length."),
 }
 _SOURCES = {
     LaneDecision.Source.STEERING: gettext_lazy("steering"),
