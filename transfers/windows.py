@@ -22,7 +22,7 @@ from zoneinfo import ZoneInfo
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 DAY_MINUTES = 24 * 60
 WINDOWS_AT_MOST = 50
-LEAST_BYTES_PER_SECOND = 8_000  # below that a range of 64 KiB takes so long that a lane looks dead
+LEAST_BYTES_PER_SECOND = 8_000  # below that a range takes so long that a lane looks dead
 MOST_BYTES_PER_SECOND = 2**40
 _UNITS = {
     "kbit/s": 125,
