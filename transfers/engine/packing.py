@@ -24,13 +24,10 @@ from inventory.remote.names import RemoteName
 from inventory.remote.shell import quote
 from transfers.engine.geometry import Piece
 from transfers.engine.source import digests_script, parse_digests
-from transfers.engine.types import MEBIBYTE, Deviation, Member
+from transfers.engine.types import Deviation, Member
 
 TAR_RECORD_BYTES = 512
 TAR_END_BYTES = 10_240
-SAMPLE_NAMES = 64
-SAMPLE_BYTES_EACH = MEBIBYTE
-SAMPLE_PAYS_BELOW = 0.9  # zstd must save a tenth, or its time is better spent on fetching
 ZSTD_LEVEL = 3
 _STEP_SECONDS = 120.0
 _UNREADABLE = "the account could not read it; give it the right to, or leave it out by a rule and propose anew"
@@ -57,29 +54,6 @@ class StagingPlaces:
         return self.staging.join(f"{self.key}.tar{'.zst' if is_compressed else ''}".encode())
 
 
-@dataclass(frozen=True, slots=True)
-class SampleResult:
-    """What a sample of the content came to when compressed: bytes in, bytes out."""
-
-    raw_bytes: int
-    packed_bytes: int
-
-    @property
-    def pays(self) -> bool:
-        """True when zstd saves enough to be worth its time."""
-        return self.raw_bytes > 0 and self.packed_bytes < self.raw_bytes * SAMPLE_PAYS_BELOW
-
-    def __str__(self) -> str:
-        if not self.raw_bytes:
-            return "There was nothing to take a sample of; a plain .tar is made."
-        share = 100 * self.packed_bytes / self.raw_bytes
-        verdict = "zstd is used" if self.pays else "zstd does not pay; a plain .tar is made"
-        return (
-            f"A sample of {self.raw_bytes:,} bytes became {self.packed_bytes:,} ({share:.0f} %) with "
-            f"zstd -{ZSTD_LEVEL}: {verdict}."
-        )
-
-
 def archive_bytes_at_most(members: Iterable[Member]) -> int:
     """An upper bound of a plain tar's size in bytes: content in whole records, headers, records for long names."""
     total = TAR_END_BYTES * 2
@@ -102,21 +76,6 @@ def names_list(members: Iterable[Member], *, files_only: bool = False) -> Iterat
             yield b"".join(piece)
             piece = []
     yield b"".join(piece)
-
-
-def sample_of(members: Sequence[Member]) -> list[Member]:
-    """Files spread evenly over the bytes of the list, so that large and small ones count as they weigh."""
-    files = [member for member in members if member.kind == "file" and member.size_bytes]
-    total = sum(member.size_bytes for member in files)
-    step = max(1, total // SAMPLE_NAMES)
-    chosen: list[Member] = []
-    at, due = 0, step // 2
-    for member in files:
-        at += member.size_bytes
-        if at > due:
-            chosen.append(member)
-            due = max(due + step, at + step // 2)
-    return chosen[:SAMPLE_NAMES]
 
 
 def free_bytes(remote: Remote, folder: RemoteName) -> int:
@@ -144,22 +103,6 @@ def remove_half_made(remote: Remote, places: StagingPlaces) -> None:
     halves = (places.archive(is_compressed=is_compressed).raw + b".partial" for is_compressed in (True, False))
     names = b" ".join(quote(half) for half in halves)
     remote.check(b"rm -f -- %b\n" % names, step="remove a half-made archive from staging")
-
-
-def take_sample(remote: Remote, places: StagingPlaces) -> SampleResult:
-    """Compress the beginnings of the sample's files on the host and count. The list must have been uploaded.
-
-    Raises CommandFailed, TransientError.
-    """
-    script = (
-        b"cd / || exit\n"
-        b"heads() { xargs -0 -r sh -c 'for name; do head -c %d <\"$name\"; done' sh <%b 2>/dev/null; }\n"
-        b"raw=$(heads | wc -c) && packed=$(heads | zstd -%d -c -q 2>/dev/null | wc -c)\n"
-        b'echo "$raw $packed"\n'
-    ) % (SAMPLE_BYTES_EACH, quote(places.list_of("sample").raw), ZSTD_LEVEL)
-    output = remote.check(script, step="take a sample for zstd", timeout_seconds=_STEP_SECONDS)
-    raw, packed = output.split()
-    return SampleResult(int(raw), int(packed))
 
 
 def pack_script(places: StagingPlaces, *, is_compressed: bool) -> bytes:

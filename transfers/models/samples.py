@@ -35,6 +35,7 @@ class PackingSample(models.Model):
     state = models.CharField(max_length=16, choices=SampleState.choices, default=SampleState.QUEUED)
     raw_bytes = models.PositiveBigIntegerField(default=0)
     packed_bytes = models.PositiveBigIntegerField(default=0)
+    zstd_seconds = models.FloatField(default=0)  # of one core of the host; 0: not measured
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     problem = models.TextField(blank=True)
     at = models.DateTimeField(auto_now=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from transfers.engine.packing import SampleResult
+from transfers.engine.sampling import SampleResult
 from transfers.models import PackingSample, SampleState
 
 

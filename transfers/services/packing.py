@@ -32,7 +32,6 @@ from inventory.selectors import known_report
 from inventory.services.hosts import host_problem_keep
 from transfers.engine.geometry import SegmentMap
 from transfers.engine.packing import (
-    SampleResult,
     SourceDigests,
     StagingPlaces,
     archive_bytes_at_most,
@@ -47,12 +46,12 @@ from transfers.engine.packing import (
     read_source_digests,
     read_tar_complaints,
     remove_half_made,
-    sample_of,
-    take_sample,
 )
+from transfers.engine.sampling import SampleResult, sample_list, take_sample
 from transfers.engine.types import BuildSpec, Deviation, Member
 from transfers.models import Build, BuildState, Chunk, Compression, Mode
 from transfers.selectors.adoptions import former_with_bytes
+from transfers.selectors.examinations import link_history
 from transfers.selectors.satisfying import satisfied_members
 from transfers.selectors.specs import build_key, build_spec, list_members
 from transfers.services.adoptions import adoption_from_former
@@ -161,11 +160,12 @@ class _Packing:
             pays, note = False, _("The host has no zstd; a plain .tar is made.")
         else:
             result = sample_known(self._build.entry_list) or self._take_sample()
-            pays, note = result.pays, str(result)
+            link = link_history(self._host).best_bytes_per_second
+            pays, note = result.pays_on(link), result.sentence(link)
         self._save(compression=Compression.ZSTD if pays else Compression.NONE, compression_note=note)
 
     def _take_sample(self) -> SampleResult:
-        self._remote.write_file(self._places.list_of("sample"), names_list(sample_of(self._members)))
+        self._remote.write_file(self._places.list_of("sample"), sample_list(self._members))
         result = take_sample(self._remote, self._places)
         with transaction.atomic():
             lease_hold(self._held)

@@ -18,7 +18,8 @@ from inventory.remote.base import PermanentError, Remote, TransientError
 from inventory.remote.shell import quote
 from inventory.remote.staging import ensure_staging
 from inventory.selectors import known_report
-from transfers.engine.packing import SampleResult, StagingPlaces, names_list, sample_of, take_sample
+from transfers.engine.packing import StagingPlaces
+from transfers.engine.sampling import SampleResult, sample_list, take_sample
 from transfers.models import EntryList, Item, Mode, PackingSample, SampleState
 from transfers.selectors.specs import list_members
 
@@ -67,7 +68,7 @@ def sample_run(sample_id: int) -> None:
         to, fields = SampleState.FINISHED, {}
         try:
             result = _take(sample)
-            fields = {"raw_bytes": result.raw_bytes, "packed_bytes": result.packed_bytes}
+            fields = _figures(result)
         except (TransientError, PermanentError) as error:
             to, fields = SampleState.FAILED, {"problem": str(error)}
         with transaction.atomic():
@@ -90,7 +91,7 @@ def _take(sample: PackingSample) -> SampleResult:
     remote: Remote = open_remote(host)
     try:
         ensure_staging(remote, host.staging_path, installation_marker())
-        remote.write_file(places.list_of("sample"), names_list(sample_of(members)))
+        remote.write_file(places.list_of("sample"), sample_list(members))
         try:
             return take_sample(remote, places)
         finally:
@@ -102,10 +103,18 @@ def _take(sample: PackingSample) -> SampleResult:
 def sample_known(entry_list: EntryList) -> SampleResult | None:
     """What an earlier sample of the list found."""
     found = PackingSample.objects.filter(entry_list=entry_list, state=SampleState.FINISHED).first()
-    return SampleResult(found.raw_bytes, found.packed_bytes) if found is not None else None
+    return SampleResult(found.raw_bytes, found.packed_bytes, found.zstd_seconds) if found is not None else None
 
 
 def sample_keep(*, entry_list: EntryList, host: Host, result: SampleResult) -> None:
     """Keep what packing's own sample found; called in the transaction of that step."""
-    values = {"state": SampleState.FINISHED, "raw_bytes": result.raw_bytes, "packed_bytes": result.packed_bytes}
+    values = {"state": SampleState.FINISHED, **_figures(result)}
     PackingSample.objects.get_or_create(entry_list=entry_list, defaults={"host": host, **values})
+
+
+def _figures(result: SampleResult) -> dict[str, int | float]:
+    return {
+        "raw_bytes": result.raw_bytes,
+        "packed_bytes": result.packed_bytes,
+        "zstd_seconds": result.zstd_seconds,
+    }
