@@ -143,6 +143,7 @@ WORDS: frozenset[str] = frozenset(
         _("yes"),
         # What a digest is of, as its button for copying says.
         _("SHA-256 of report.json"),
+        _("digest of what is already here"),
         _("digest of the list"),
         _("digest of the member list"),
         _("digest of the revision"),

@@ -187,7 +187,9 @@ def item_of(host: Host, person: Person, resource: Resource, *, leaves: bool = Tr
     )
 
 
-def test_a_pack_leaves_out_what_is_here_and_says_by_what(shelf: Path, alice: Person) -> None:
+def test_a_pack_leaves_out_what_is_here_and_says_by_what(
+    shelf: Path, alice: Person, bob: Person, signed_in: SignedIn
+) -> None:
     host = make_host()
     resource = tree_with(host, {b"a": CONTENTS[b"a"], b"own": b"own", b"empty": b""})
     read(had.had_folder(path=str(shelf), name="Shelf", actor=Actor.of(alice)))
@@ -199,10 +201,17 @@ def test_a_pack_leaves_out_what_is_here_and_says_by_what(shelf: Path, alice: Per
     left = left_out_of(item)
     assert left is not None and (left.files, left.size_bytes) == (1, 100)
     assert [(one.name, one.place, str(one.source)) for one in left.sample] == [("/t/a", "a", "Shelf")]
+    page = signed_in(alice).get(reverse("transfers:plan", args=[host.name])).text
+    assert "100 B left out: already here" in page.replace("\xa0", " ")
     before = revision_digest(item.revision)
     item = item_of(host, alice, resource, leaves=False)
     assert plans.item_preview(item=item, actor=Actor.of(alice)).file_count == 3 and left_out_of(item) is None
     assert revision_digest(item.revision) != before
+    revision = plans.revision_propose(
+        revision=item_of(host, alice, resource).revision, actor=Actor.of(alice), note="less to fetch"
+    )
+    seen_by_bob = signed_in(bob).get(reverse("transfers:revision", args=[host.name, revision.number])).text
+    assert "left out because their content was declared as already here" in seen_by_bob
 
 
 def test_what_has_no_digest_is_never_called_here_and_an_empty_pack_is_refused(shelf: Path, alice: Person) -> None:

@@ -129,8 +129,9 @@ def builds_for_pages() -> QuerySet[Build, Build]:
 
 def items_for_pages() -> QuerySet[Item, Item]:
     """Items without the content of their lists."""
-    lists = ("entry_list__content", "satisfied_list__content")
-    return Item.objects.select_related("pack", "entry_list", "satisfied_list", "revision").defer(*lists)
+    lists = ("entry_list", "satisfied_list", "here_list")
+    rows = Item.objects.select_related("pack", "revision", *lists)
+    return rows.defer(*(f"{name}__content" for name in lists))
 
 
 def boards() -> tuple[Board, ...]:
