@@ -22,6 +22,7 @@ class Seen:
     ctime_ns: int | None = None
     sha256: bytes | None = None
     link_target: bytes = b""
+    inode: int | None = None
 
     @property
     def file_bytes(self) -> int:
@@ -30,7 +31,8 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """One path that is not the same in both. `reason` says in a word what differs: content, size, time or kind."""
+    """One path that is not the same in both. `reason` says in a word what differs: content, size, time,
+    kind, or that another file took its place."""
 
     kind: DriftKind
     name: bytes
@@ -95,7 +97,8 @@ def difference(before: Seen, after: Seen) -> str:
     """What differs, as far as both say; empty when nothing does.
 
     Equal digests decide that a file is the same, whatever its times are. A file whose size and time of change are the
-    same but whose inode was written since (`touch -r`, or chmod) counts as changed: only a digest could tell.
+    same but whose inode was written since (`touch -r`, or chmod), or is another one, counts as changed: only a digest
+    could tell.
     """
     if before.kind != after.kind:
         return "kind"
@@ -110,4 +113,4 @@ def difference(before: Seen, after: Seen) -> str:
     for one, other in ((before.mtime_ns, after.mtime_ns), (before.ctime_ns, after.ctime_ns)):
         if one is not None and other is not None and one != other:
             return "time"
-    return ""
+    return "replaced" if None not in (before.inode, after.inode) and before.inode != after.inode else ""

@@ -75,16 +75,16 @@ def entries_seen(scan: Scan, *, beside: Scan | None = None) -> Iterator[Seen]:
 
     What SFTP does not tell (when an inode was written, fractions of a second) is left out on both sides.
     """
-    columns = ("name", "kind", "size_bytes", "mtime_ns", "ctime_ns", "sha256", "link_target")
+    columns = ("name", "kind", "size_bytes", "mtime_ns", "ctime_ns", "sha256", "link_target", "inode")
     rows = scan_entries(scan).values_list(*columns).iterator(chunk_size=2000)
     is_ours = scan.state != ScanState.IMPORTED  # a list does not say when an inode was written, nor 0 for a time
     is_coarse = any(one.listed_by == ListedBy.SFTP for one in (scan, beside or scan))
-    for name, kind, size, mtime, ctime, sha256, target in rows:
+    for name, kind, size, mtime, ctime, sha256, target, inode in rows:
         digest = None if sha256 is None else bytes(sha256)
         since: tuple[int | None, int | None] = (mtime, ctime) if is_ours else (mtime or None, None)
         if is_coarse:
             since = (mtime // SECOND_NS * SECOND_NS if is_ours else mtime or None, None)
-        yield Seen(name.raw, kind, size, since[0], since[1], digest, target.raw)
+        yield Seen(name.raw, kind, size, since[0], since[1], digest, target.raw, inode or None)
 
 
 def entries_listed(scan: Scan) -> Iterator[ListedEntry]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import socket
 import tempfile
@@ -200,3 +201,32 @@ def test_a_host_that_stays_away_fails_the_scan_in_the_end(sshd: Sshd, alice: Per
     scans.scan_run(scan.pk)
     scan.refresh_from_db()
     assert scan.state == ScanState.FAILED and "cannot be reached" in scan.problem
+
+
+def in_place(path: Path) -> None:
+    path.write_bytes(b"54321")
+
+
+def by_another_file(path: Path) -> None:
+    (path.parent / "next").write_bytes(b"54321")
+    (path.parent / "next").replace(path)
+
+
+def mapped(path: Path) -> None:
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+        memory[0:1] = b"9"
+
+
+@pytest.mark.parametrize("sort", ["GNU", "BusyBox"])
+@pytest.mark.parametrize("edit", [in_place, by_another_file, mapped])
+def test_an_edit_that_keeps_size_and_time_is_noticed(
+    far: Callable[[str], Sshd], alice: Person, tree: Path, sort: str, edit: Callable[[Path], None]
+) -> None:
+    (tree / "twin").unlink()
+    row = resource_make(host_make(far(sort), alice), alice, tree)
+    scanned(row, alice)
+    kept = (tree / "five").stat()
+    edit(tree / "five")
+    os.utime(tree / "five", ns=(kept.st_atime_ns, kept.st_mtime_ns))
+    later = scanned(row, alice)
+    assert [(one.kind, one.name.raw, one.reason) for one in later.changes.all()] == [("changed", b"five", "time")]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inventory import sftp_scan
@@ -205,6 +205,7 @@ class TestListing:
         assert peak < 3 * 2**20, peak
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(min_size=1, max_size=60), max_size=60), st.integers(2, 7))
 def test_folders_come_back_last_first_from_memory_and_disk(names: list[bytes], block: int) -> None:
     before, sftp_scan.FOLDERS_A_BLOCK = sftp_scan.FOLDERS_A_BLOCK, block
@@ -372,6 +373,7 @@ class TestBadServers:
         with pytest.raises(ConnectionLost):
             list(scan_over_sftp(remote, RemoteName(b"/r"), leave_out=[]))
 
+    @settings(deadline=None)
     @given(st.binary(max_size=200))
     def test_whatever_stands_before_the_first_packet_is_a_sentence(self, noise: bytes) -> None:
         try:
@@ -383,6 +385,7 @@ class TestBadServers:
         else:
             assert noise[4:5] == b"\2"
 
+    @settings(deadline=None)
     @given(st.lists(st.binary(min_size=1, max_size=200).filter(lambda raw: b"/" not in raw and b"\0" not in raw)))
     def test_names_come_through_whatever_pieces_their_bytes_come_in(self, found: list[bytes]) -> None:
         whole = VERSION + told(1, 104, names(*((name, FOLDER) for name in found)))

@@ -21,7 +21,7 @@ from calculet.audit.services import verify_chain
 from calculet.people.models import Person
 from calculet.people.roles import NotAllowed
 from inventory.models import Host, Resource, Scan
-from inventory.services import digest_policy, digest_runs, hosts
+from inventory.services import digest_policy, digest_runs
 from tests.hosts import host_make, resource_make
 from tests.sshd import Sshd
 from tests.transfers import jobs
@@ -331,22 +331,3 @@ class TestDeltas:
         Item.objects.filter(revision__state=RevisionState.APPROVED).update(mode="existing")
         with pytest.raises(ValidationError, match="fetched anew as a whole"):
             delta_add(pack=in_force.pack, actor=Actor.of(alice))
-
-
-def test_packs_on_a_host_without_a_shell_are_refused_before_anything_is_planned(
-    make_sshd: Callable[..., Sshd], alice: Person, bob: Person, tree: Path, tmp_path: Path
-) -> None:
-    jobs.landing_make(tmp_path / "home")
-    server = make_sshd()
-    host = host_make(server, alice)
-    row = resource_make(host, alice, tree)
-    jobs.scan(row, alice)
-    revision = jobs.propose(host, alice, ("data", "files", [row]))
-    server._config = ["ForceCommand internal-sftp", *server._config]
-    server.restart()
-    hosts.host_probe_run(host.pk)
-    with pytest.raises(ValidationError, match="has SFTP only"):
-        jobs.approve(Revision.objects.get(pk=revision.pk), bob)
-    with pytest.raises(ValidationError, match="has SFTP only"):
-        jobs.propose(host, alice, ("again", "files", [row]))
-    assert not Build.objects.exists()

@@ -70,7 +70,7 @@ def _touched_since(item: Item, build: Build | None) -> tuple[frozenset[bytes], b
         later = Scan.objects.filter(resource=basis.resource_id, state=ScanState.FINISHED, finished_at__gt=since)
         for scan in later.exclude(added=None):
             top = scan.root.raw.strip(b"/")
-            changes = scan.changes.filter(kind=ScanChange.Kind.CHANGED, reason__in=["time", "content"])
+            changes = scan.changes.filter(kind=ScanChange.Kind.CHANGED, reason__in=["time", "content", "replaced"])
             found.update(b"/".join(filter(None, (top, name.raw))) for name in changes.values_list("name", flat=True))
             is_whole = is_whole and scan.knows_identity and scan.changes.count() == scan.drifted
     return frozenset(found), is_whole

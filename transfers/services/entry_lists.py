@@ -26,7 +26,7 @@ from transfers.selectors.revisions import items_before
 from transfers.selectors.specs import list_members
 from transfers.selectors.taking import LARGEST_SHOWN, take
 from transfers.services.delta_lists import delta_members
-from transfers.services.host_means import need_shell
+from transfers.services.host_means import need_means
 
 SAMPLE_NAMES = 20
 
@@ -67,7 +67,7 @@ def item_evaluate(item: Item) -> tuple[list[Member], Preview]:
     Raises ValidationError: no resource, a resource without a finished scan, a pattern that means nothing, or content
     that the mode can't carry.
     """
-    need_shell(item.revision.plan.host)
+    need_means(item.revision.plan.host, item.mode)
     members, sorting = item_members(item)
     told: tuple[str, ...] = ()
     if item.delta_of is not None:
