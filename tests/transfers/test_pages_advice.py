@@ -62,6 +62,7 @@ def test_the_advice_says_what_it_gains_and_why_for_each_pack(
     assert "“Work” needs it, and 6.29 MB are left." in page
     assert "After the aim, “Run” needs it; 62.9 MB are left." in page
     assert "By value: " in page and "(now 3)" in page
+    assert re.search(r"A tier-weighted byte, on average: \d+ s earlier", page)
     assert "Adopt this order" not in page  # bob orders nothing
 
 

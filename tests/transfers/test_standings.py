@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from calculet.people.models import Person
 from tests.transfers.factories import PlannedHost
+from transfers.forecast.futures import Paces
+from transfers.forecast.goodput import stated_goodput
 from transfers.models import BuildState, Mode, Pack
 from transfers.selectors.board import board_of
-from transfers.selectors.forecast import forecast_board, times_in_order
-from transfers.selectors.standings import standing_of, standings_of
+from transfers.selectors.forecast import forecast_board, outlook_of, times_in_order
+from transfers.selectors.standings import Standing, standing_of, standings_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 
@@ -56,3 +61,47 @@ def test_no_statement_is_made_for_each_pack(lab: PlannedHost) -> None:
     with CaptureQueriesContext(connection) as many:
         times_in_order(lab.plan)
     assert len(many) == len(few) < 20
+
+
+STANDINGS = st.lists(
+    st.tuples(
+        st.sampled_from([BuildState.PLANNED, BuildState.PACKED, BuildState.FETCHING, BuildState.RECEIVED]),
+        st.integers(1, 10**9),
+        st.integers(0, 10**6),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=8,
+).map(lambda rows: [standing(at, *row) for at, row in enumerate(rows)])
+
+
+def standing(key: int, state: str, total: int, received: int, is_paused: bool) -> Standing:
+    return Standing(
+        key=key,
+        name=str(key),
+        mode=Mode.ARCHIVE,
+        state=state,
+        is_in_force=True,
+        is_opened=False,
+        is_paused=is_paused,
+        on_hold=False,
+        waits_for_rest=False,
+        total_bytes=total,
+        is_before_packing=state == BuildState.PLANNED,
+        received_bytes=min(received, total),
+    )
+
+
+@given(STANDINGS, st.randoms(use_true_random=False))
+@settings(deadline=None)
+def test_no_order_of_paused_packs_among_the_others_changes_a_time(standings: list[Standing], draw: Random) -> None:
+    paces = Paces(stated_goodput(1e5), shares=(0.3, 0.8), packing_rates=(1e6,))
+    paused = [one for one in standings if one.is_stopped]
+    others = [one for one in standings if not one.is_stopped]
+    draw.shuffle(paused)
+    for one in paused:
+        others.insert(draw.randint(0, len(others)), one)
+    needs = {"work": [[one.name] for one in standings[:3]]}
+    before, after = outlook_of(standings, paces, needs, runs=20), outlook_of(others, paces, needs, runs=20)
+    assert after == before
+    assert set(after.jobs) == {one.name for one in standings if not one.is_stopped}

@@ -49,6 +49,7 @@ class Suggestion:
     board: Board
     rows: tuple[AdvisedRow, ...]
     gains: tuple[Gain, ...]
+    average: Gain  # when a tier-weighted byte is opened, on average
     is_new: bool
 
 
@@ -92,7 +93,8 @@ def suggest(
     aimed = aim if aim in needs else None
     shares = board.paces.share if board.paces is not None else 1.0
     candidates = [_candidate(row, tiers, shares) for row in board.rows]
-    advised = advise(candidates, needs, aim=aimed, weights=weights or weights_of(), may_cross_tiers=may_cross_tiers)
+    used = weights or weights_of()
+    advised = advise(candidates, needs, aim=aimed, weights=used, may_cross_tiers=may_cross_tiers)
     rows = {row.pack.name: row for row in board.rows}
     order = [rows[one.key].pack.pk for one in advised]
     then = forecast_board(board, order=order, paces=board.paces, needs=needs)
@@ -107,6 +109,7 @@ def suggest(
             AdvisedRow(timed[one.key], one, tiers.get(rows[one.key].pack.pk), places[one.key]) for one in advised
         ),
         gains=gains,
+        average=Gain("", *(_average(one, tiers, used) for one in (board, then))),
         is_new=order != [row.pack.pk for row in board.rows] and not worse,
     )
 
@@ -123,6 +126,23 @@ def _gains(now: Board, then: Board, needs: Iterable[str]) -> tuple[Gain, ...]:
     before = now.outlook.needs if now.outlook is not None else {}
     after = then.outlook.needs if then.outlook is not None else {}
     return tuple(Gain(name, before.get(name), after.get(name)) for name in needs)
+
+
+def _average(board: Board, tiers: Mapping[int, int], weights: Mapping[int, float]) -> Times | None:
+    """When a tier-weighted byte of what has a time is opened, on average of all such bytes."""
+    least = min(weights.values(), default=1.0)
+    rows = [
+        (weights.get(tiers.get(row.pack.pk, NO_TIER), least) * (row.total_bytes or 0), row.times)
+        for row in board.rows
+        if row.times is not None
+    ]
+    total = sum(value for value, _times in rows)
+    if not total:
+        return None
+    return Times(
+        sum(value * times.expected_seconds for value, times in rows) / total,
+        sum(value * times.likely_by_seconds for value, times in rows) / total,
+    )
 
 
 def largest_first(board: Board) -> Board:

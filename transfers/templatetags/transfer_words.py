@@ -213,6 +213,8 @@ def why_words(one: AdvisedRow) -> str:
             return _("More than half of it is here: the %(left)s left make all of it usable.") % figures
         case Why.VALUE:
             return _("By value: %(value)s weighted bytes become usable for each byte still to come.") % figures
+        case Why.KEPT if one.row.pack.on_hold and one.row.pack.hold_until_rest:
+            return _("It is on hold until everything else is opened, so it keeps its place.")
         case Why.KEPT:
             return _("Nothing moves it at present, so it keeps its place.")
 

@@ -39,7 +39,7 @@ class CurveChart:
     ticks: tuple[tuple[float, float], ...]
     kinds: tuple[str, ...]
     shares: tuple[tuple[float, tuple[float, ...]], ...]  # seconds; share in each order
-    needs: tuple[tuple[str, tuple[Times | None, ...]], ...]  # name; times in each order
+    needs: tuple[tuple[str, tuple[tuple[str, Times | None], ...]], ...]  # name; (kind, times) in each order
 
 
 def curve_chart(curves: Mapping[str, Curve]) -> CurveChart | None:
@@ -58,7 +58,7 @@ def curve_chart(curves: Mapping[str, Curve]) -> CurveChart | None:
         ticks=tuple((scale.x(tick), tick) for tick in ticks),
         kinds=tuple(curves),
         shares=tuple((at, tuple(curve.share_at(at) for curve in curves.values())) for at in moments),
-        needs=tuple((name, tuple(curve.needs.get(name) for curve in curves.values())) for name in names),
+        needs=tuple((name, tuple((kind, one.needs.get(name)) for kind, one in curves.items())) for name in names),
     )
 
 
