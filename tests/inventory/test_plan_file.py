@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from inventory.manifests.planfile import (
     BASES,
-    CHUNK_BYTES,
     KINDS,
     MODES,
     Basis,
@@ -24,6 +23,7 @@ from inventory.manifests.planfile import (
     read_plan_file,
     write_plan_file,
 )
+from inventory.manifests.planlines import CHUNK_BYTES
 from inventory.manifests.sizes import format_size, parse_size
 from inventory.manifests.yamlnodes import LIMIT_BYTES
 from inventory.models import ResourceKind, SizeBasis

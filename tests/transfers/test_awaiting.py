@@ -70,6 +70,19 @@ def test_an_opened_pack_is_usable_when_its_carrier_is(lab: PlannedHost) -> None:
 
 
 @pytest.mark.django_db
+def test_a_former_build_of_a_pack_that_took_others_in_does_not_count_as_the_whole(lab: PlannedHost) -> None:
+    pack = lab.add("whole", BuildState.OPENED)
+    Item.objects.filter(pack=pack).update(came_of=["merged"])
+    assert board_of(lab.plan).rows[0].opened is not None  # it is the list in force that was opened
+    Item.objects.filter(pack=pack).update(entry_list=make_list([(b"more", 1)]))
+    assert board_of(lab.plan).rows[0].opened is None
+    assert not times_in_order(lab.plan).standings[0].is_opened
+    Item.objects.filter(pack=pack).update(came_of=[])
+    assert board_of(lab.plan).rows[0].opened is not None
+    assert times_in_order(lab.plan).standings[0].is_opened
+
+
+@pytest.mark.django_db
 def test_a_forecast_gives_no_pack_a_time_before_its_carriers(lab: PlannedHost) -> None:
     pack, carrier = lab.add("first", BuildState.PACKED), lab.add("carrier", BuildState.PACKED, chunk_count=40)
     lab.capability("Work", [pack])

@@ -228,12 +228,13 @@ def test_a_carrier_that_leaves_the_draft_is_not_counted_on(
     item = Item.objects.get(pack__name="b")
     assert item.satisfied_list is not None
     plans.item_remove(item=Item.objects.get(pack__name="a"), actor=actor)
-    item.refresh_from_db()
-    assert item.entry_list is None
-    assert item.satisfied_list is None and item.carriers == []
+    left = Item.objects.get(pack__name="b")
+    assert left.entry_list is None
+    assert left.satisfied_list is None
+    assert left.carriers == []
     plans.revision_propose(revision=revision, actor=actor)
-    item.refresh_from_db()
-    assert [row["pack"] for row in item.carriers] == ["b"]  # only its own copy of a file is left out
+    left.refresh_from_db()
+    assert [row["pack"] for row in left.carriers] == ["b"]  # only its own copy of a file is left out
 
 
 def test_without_the_wish_everything_is_carried_and_it_is_said_what_could_be_left_out(

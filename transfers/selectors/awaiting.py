@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -18,6 +18,11 @@ Names = Mapping[str, Sequence[str]]
 def carriers_in(pack: str, carriers: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """The other packs that carry what a pack leaves out, from what is kept with its item."""
     return tuple(one["pack"] for one in carriers if one["pack"] != pack)
+
+
+def list_of_merged(came_of: Iterable[str], in_force: Container[str], list_id: int | None) -> int | None:
+    """The list that an opened build must have to count: of a pack that took others in, a former build holds less."""
+    return list_id if any(name not in in_force for name in came_of) else None
 
 
 def usable_names(opened: Iterable[str], carriers: Names) -> frozenset[str]:

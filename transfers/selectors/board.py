@@ -12,7 +12,7 @@ from django.db.models import Count, Q, QuerySet
 from inventory.models import Host
 from transfers.forecast.simulate import Outlook, Times
 from transfers.models import Build, BuildState, Chunk, Item, Mode, Pack, Plan, RevisionState
-from transfers.selectors.awaiting import carriers_in, usable_names
+from transfers.selectors.awaiting import carriers_in, list_of_merged, usable_names
 from transfers.selectors.goodput import Pace, pace_of
 from transfers.selectors.paces import HostPaces
 from transfers.selectors.samples import sample_shares
@@ -151,7 +151,8 @@ def board_of(plan: Plan) -> Board:
     pace = pace_of(plan.host)
     current = {pack_id: found[0] for pack_id, found in builds.items()}
     chunks = _chunk_counts(build.pk for build in current.values())
-    rows = [_row(pack, builds[pack.pk], in_force.get(pack.pk), pace, chunks) for pack in packs]
+    names = frozenset(item.pack.name for item in in_force.values())
+    rows = [_row(pack, builds[pack.pk], in_force.get(pack.pk), pace, chunks, names) for pack in packs]
     return Board(plan, plan.host, pace, tuple(_with_others(_with_content(rows))))
 
 
@@ -221,9 +222,15 @@ def _chunk_counts(build_ids: Iterable[int]) -> Mapping[int, tuple[int, int]]:
 
 
 def _row(
-    pack: Pack, builds: list[Build], item: Item | None, pace: Pace, chunks: Mapping[int, tuple[int, int]]
+    pack: Pack,
+    builds: list[Build],
+    item: Item | None,
+    pace: Pace,
+    chunks: Mapping[int, tuple[int, int]],
+    in_force: frozenset[str],
 ) -> PackRow:
     build = builds[0] if builds else None
+    needed = list_of_merged(item.came_of, in_force, item.entry_list_id) if item is not None else None
     total, is_before_packing = _total(build, item)
     received = 0 if build is None else build.received_bytes
     if build is not None and build.state in HOME:
@@ -233,7 +240,10 @@ def _row(
         pack=pack,
         build=build,
         item=item,
-        opened=next((row for row in builds if row.state in USABLE), None),
+        opened=next(
+            (row for row in builds if row.state in USABLE and needed in (None, row.entry_list_id)),
+            None,
+        ),
         total_bytes=total,
         is_before_packing=is_before_packing,
         received_bytes=received,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from transfers.forecast.simulate import Job
 from transfers.models import Build, BuildState, Item, Mode, Plan, RevisionState
-from transfers.selectors.awaiting import carriers_in, usable_names
+from transfers.selectors.awaiting import carriers_in, list_of_merged, usable_names
 from transfers.selectors.board import HOME, USABLE, PackRow
 
 _STOPPED = frozenset({BuildState.FAILED, BuildState.NEEDS_DECISION})
@@ -93,15 +93,24 @@ def carriers_of(standings: Sequence[Standing]) -> dict[str, tuple[str, ...]]:
 def standings_of(plan: Plan) -> tuple[Standing, ...]:
     """A plan's packs in execution order, as `board_of` has them."""
     items = {}
-    columns = ("pack_id", "mode", "entry_list__total_bytes", "pack__name", "carriers", "satisfied_list_id")
-    in_force = Item.objects.filter(revision__plan=plan, revision__state=RevisionState.APPROVED).order_by()
-    for key, mode, total, name, carriers, satisfied in in_force.values_list(*columns):
-        items[key] = (mode, total, carriers_in(name, carriers) if satisfied is not None else ())
+    columns = (
+        "pack_id", "mode", "entry_list__total_bytes", "pack__name", "carriers", "satisfied_list_id", "came_of",
+        "entry_list_id",
+    )  # fmt: skip
+    in_force = list(
+        Item.objects.filter(revision__plan=plan, revision__state=RevisionState.APPROVED)
+        .order_by()
+        .values_list(*columns)
+    )
+    names = frozenset(row[3] for row in in_force)
+    for key, mode, total, name, carriers, satisfied, came_of, list_id in in_force:
+        others = carriers_in(name, carriers) if satisfied is not None else ()
+        items[key] = (mode, total, others, list_of_merged(came_of, names, list_id))
     builds: dict[int, list[_Build]] = {}
     rows = Build.objects.filter(pack__plan=plan).exclude(state=BuildState.REPLACED).order_by("-number")
-    columns_of_builds = ("pack_id", "state", "size_bytes", "received_bytes", "entry_list__total_bytes")
-    for key, state, size, received, listed in rows.values_list(*columns_of_builds):
-        builds.setdefault(key, []).append(_Build(state, size, received, listed))
+    columns_of_builds = ("pack_id", "state", "size_bytes", "received_bytes", "entry_list__total_bytes", "entry_list_id")
+    for key, *values in rows.values_list(*columns_of_builds):
+        builds.setdefault(key, []).append(_Build(*values))
     packs = plan.packs.order_by("position", "name")
     found = [
         _standing(*values, items.get(values[0]), builds.get(values[0], ()))
@@ -117,6 +126,7 @@ class _Build:
     size_bytes: int | None
     received_bytes: int
     listed_bytes: int
+    list_id: int
 
 
 def _standing(
@@ -125,10 +135,10 @@ def _standing(
     is_paused: bool,  # noqa: FBT001 - columns of a row, in their order
     on_hold: bool,  # noqa: FBT001
     waits_for_rest: bool,  # noqa: FBT001
-    item: tuple[str, int | None, tuple[str, ...]] | None,
+    item: tuple[str, int | None, tuple[str, ...], int | None] | None,
     builds: Sequence[_Build],
 ) -> Standing:
-    mode, listed, carriers = item if item is not None else (Mode.ARCHIVE, None, ())
+    mode, listed, carriers, needed = item if item is not None else (Mode.ARCHIVE, None, (), None)
     build = builds[0] if builds else None
     state = build.state if build is not None else "planned" if item is not None else "draft"
     packed = build.size_bytes if build is not None else None
@@ -140,7 +150,7 @@ def _standing(
         mode=mode,
         state=state,
         is_in_force=item is not None,
-        is_opened=any(one.state in USABLE for one in builds),
+        is_opened=any(one.state in USABLE and needed in (None, one.list_id) for one in builds),
         is_paused=is_paused,
         on_hold=on_hold,
         waits_for_rest=waits_for_rest,

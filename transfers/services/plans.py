@@ -285,6 +285,8 @@ def revision_propose(*, revision: Revision, actor: Actor, note: str = "") -> Rev
         raise ValidationError(_("The draft holds no pack. Add at least one, then propose it."))
     index = CarrierIndex()
     for item in items:
+        if item.keeps_list:  # unless a pack that it leaves files to has another list by now
+            item.refresh_from_db(fields=["entry_list"])
         if not list_is_fresh(item):
             item_preview(item=item, actor=actor, index=index)
         index.add(item)

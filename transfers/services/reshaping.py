@@ -281,7 +281,8 @@ def _item_beside(item: Item, pack: Pack, step: int, changes: Mapping[str, Any], 
 def _change(item: Item, changes: Mapping[str, Any]) -> None:
     """Change an item's content; its list is made anew by the next preview."""
     fields = {name: value for name, value in changes.items() if name != "resources"}
-    bare = {"entry_list": None, "satisfied_list": None, "here_list": None, "carriers": [], "warnings": []}
+    bare: dict[str, Any] = dict.fromkeys(("entry_list", "satisfied_list", "here_list"))
+    bare |= {"carriers": [], "warnings": []}
     for name, value in {**bare, "keeps_list": False, "excluded_count": 0, "excluded_bytes": 0, **fields}.items():
         setattr(item, name, value)
     item.save()
