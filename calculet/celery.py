@@ -50,6 +50,7 @@ app.conf.update(
         "transfers.tasks.pack_build": {"queue": "crunch"},
         "transfers.tasks.verify_build": {"queue": "crunch"},
         "transfers.tasks.open_build": {"queue": "crunch"},
+        "transfers.tasks.recheck_build": {"queue": "crunch"},
         "transfers.tasks.run_unpack": {"queue": "crunch"},
         "transfers.tasks.make_report": {"queue": "crunch"},
         "transfers.tasks.take_sample": {"queue": "crunch"},

@@ -20,6 +20,7 @@ from transfers.services.leaving import landing_proofs
 from transfers.services.links import link_run
 from transfers.services.orders import holds_release_due
 from transfers.services.packing import pack_run
+from transfers.services.rechecks import recheck_run
 from transfers.services.reports import report_run
 from transfers.services.samples import sample_run
 from transfers.services.ticks import due_now
@@ -52,6 +53,7 @@ def tick() -> None:
     _hint(examine_link, due.examinations)
     _hint(verify_build, due.verifies)
     _hint(open_build, due.opens)
+    _hint(recheck_build, due.rechecks)
     _hint(make_report, due.reports)
     _hint(take_sample, due.samples)
     _hint(compare_pack, due.drifts)
@@ -113,6 +115,12 @@ def adopt_bytes(adoption_id: int) -> None:
 def verify_build(build_id: int) -> None:
     """Read a received build back."""
     verify_run(build_id)
+
+
+@shared_task(ignore_result=True)  # type: ignore[untyped-decorator]
+def recheck_build(build_id: int) -> None:
+    """Read a landed build back once more."""
+    recheck_run(build_id)
 
 
 @shared_task(ignore_result=True)  # type: ignore[untyped-decorator]

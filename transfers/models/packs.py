@@ -137,6 +137,7 @@ class Build(models.Model):
     received_at = models.DateTimeField(null=True, blank=True)
     verified_at = models.DateTimeField(null=True, blank=True)
     opened_at = models.DateTimeField(null=True, blank=True)
+    recheck_asked_at = models.DateTimeField(null=True, blank=True)  # to be read back once more; null: nobody asked
 
     class Meta:
         ordering: ClassVar = ["pack", "-number"]

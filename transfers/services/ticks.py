@@ -26,6 +26,7 @@ from transfers.services.entry_states import entry_states_sweep
 from transfers.services.examinations import examination_lease_name
 from transfers.services.insides_here import insides_here_due
 from transfers.services.links import link_lease_name
+from transfers.services.rechecks import rechecks_due
 from transfers.services.samples import sample_lease_name
 from transfers.services.unpacks import unpack_lease_name
 
@@ -49,6 +50,7 @@ class Due:
     links: tuple[int, ...]  # hosts
     verifies: tuple[int, ...]
     opens: tuple[int, ...]
+    rechecks: tuple[int, ...]  # builds to be read back once more
     unpacks: tuple[int, ...]
     reports: tuple[int, ...]
     samples: tuple[int, ...]  # of what lists come to when they are packed
@@ -75,6 +77,7 @@ def due_now() -> Due:
         adoptions=tuple(pk for pk in adoptions_due() if lease_is_free(name=adoption_lease_name(pk))),
         links=tuple(host.pk for host in hosts_to_link() if lease_is_free(name=link_lease_name(host.pk))),
         verifies=_free(_ids(BuildState.RECEIVED)),
+        rechecks=_free(rechecks_due()),
         opens=_free([build.pk for build in builds_to_open()]),
         unpacks=tuple(one.pk for one in unpacks_to_run() if lease_is_free(name=unpack_lease_name(one.pk))),
         reports=tuple(unreported.values_list("pk", flat=True)),

@@ -64,10 +64,10 @@ def verify_run(build_id: int) -> None:
 def _verify(turn: BuildTurn) -> None:
     build, spec = turn.build, build_spec(turn.build)
     landed = _is_landed(spec)
-    found = read_back(spec, _expected(build), SystemClock(), landed=landed, stop=turn.heart)
+    found = read_back(spec, expected_of(build), SystemClock(), landed=landed, stop=turn.heart)
     turn.keep()
     if not found.is_good:
-        _send_back(turn, spec, found)
+        build_send_back(turn, spec, found)
         return
     if not landed:
         publish(spec)
@@ -85,7 +85,7 @@ def _is_landed(spec: BuildSpec) -> bool:
     return final.exists() and not incoming.exists()
 
 
-def _expected(build: Build) -> Expected:
+def expected_of(build: Build) -> Expected:
     members: dict[bytes, bytes] = {}
     if build.mode == Mode.FILES:
         members = {one.name: one.sha256 for one in _listed(build) if one.kind == "file" and one.sha256 is not None}
@@ -99,8 +99,8 @@ def _listed(build: Build) -> Iterator[Member]:
     return list_members(build.member_list or build.entry_list)
 
 
-def _send_back(turn: BuildTurn, spec: BuildSpec, found: ReadBack) -> None:
-    """Damage on our own disk: what is wrong is fetched again, and nothing else."""
+def build_send_back(turn: BuildTurn, spec: BuildSpec, found: ReadBack) -> None:
+    """Damage on our own disk: what is wrong is fetched again, and nothing else. Raises LedgerBusy, OSError."""
     build = turn.build
     bad = [one for one in found.findings if one.outcome not in (Outcome.MATCHED, Outcome.RECORDED)]
     wrong = sorted({int(one.subject) for one in bad if one.level is CheckLevel.CHUNK})
@@ -127,6 +127,7 @@ def _send_back(turn: BuildTurn, spec: BuildSpec, found: ReadBack) -> None:
             detail={"chunks": [index + 1 for index in wrong[:200]]},
             problem=sentence,
             received_at=None,
+            recheck_asked_at=None,
         )
 
 

@@ -26,5 +26,6 @@ urlpatterns: list[URLPattern] = [
     path(f"{_BUILD}replace/", builds.build_replace, name="build-replace"),
     path(f"{_BUILD}accept/", builds.deviations_accept, name="build-accept"),
     path(f"{_BUILD}unpack/", builds.unpack, name="build-unpack"),
+    path(f"{_BUILD}recheck/", builds.recheck, name="build-recheck"),
     path(f"{_BUILD}report/", evidence.report_make, name="report-make"),
 ]

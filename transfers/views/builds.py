@@ -17,7 +17,7 @@ from inventory.tasks import send_soon
 from transfers import tasks
 from transfers.forms import ReasonForm
 from transfers.models import Build, BuildState
-from transfers.services import builds, unpacks
+from transfers.services import builds, rechecks, unpacks
 from transfers.views.acts import REFUSALS, act_and_return, act_once, sentences_of
 from transfers.views.find import build_numbered
 from transfers.views.packs import pack_page
@@ -82,6 +82,20 @@ def unpack(request: PersonRequest, host: str, pack: str, number: int) -> HttpRes
         send_soon(tasks.run_unpack, unpacks.unpack_request(build=build, actor=actor).pk)
 
     done = _("It will be unpacked into a fresh folder; this page shows how far it is.")
+    return act_and_return(request, ask, pack_address(build), done=done)
+
+
+@require_POST
+def recheck(request: PersonRequest, host: str, pack: str, number: int) -> HttpResponse:
+    """Have a landed build read back from the disk once more; what is damaged is fetched again."""
+    require(request.user, Act.FETCH)
+    build = build_numbered(host, pack, number)
+
+    def ask(actor: Actor) -> None:
+        rechecks.recheck_request(build=build, actor=actor)
+        send_soon(tasks.recheck_build, build.pk)
+
+    done = _("It is read back from the disk once more; damaged blocks are fetched again while the source stands.")
     return act_and_return(request, ask, pack_address(build), done=done)
 
 

@@ -141,6 +141,7 @@ def _build_context(request: PersonRequest, row: PackRow, build: Build, lanes: ob
         "can_report": build.state in (BuildState.VERIFIED, BuildState.OPENED, BuildState.PERMITTED)
         and request.user.may(Act.REPORT_MAKE),
         "adoption": adoptions_active(build).first(),
+        "is_landed": build.state in (BuildState.VERIFIED, BuildState.OPENED),
         "is_own_plan": build.item.revision.author_id == request.user.pk,
         "is_moving": row.is_moving or is_unpacking or build.state == BuildState.VERIFIED,
     }
