@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from inventory.remote.base import CommandFailed, Remote, ShellStream, TransientError
 from inventory.remote.channels import SshShellStream
@@ -252,7 +253,7 @@ do [ -r "$f" ] && sed -n 's/^[ \t]*\([Mm]ax[Ss][a-z]*\)[ \t=]*/\1 /p' "$f"; done
 """
 
 
-def _general(remote: Remote) -> dict[str, object]:
+def _general(remote: Remote) -> dict[str, Any]:
     output = remote.check(_GENERAL, step="ask for the host's network settings", timeout_seconds=STEP_SECONDS)
     said: dict[str, str] = {}
     for line in output.decode("utf-8", "replace").splitlines():
@@ -282,8 +283,8 @@ def _with_disks(facts: Facts, remote: Remote, places: Places, clock: Clock, stop
         ) % {b"t": target, b"n": blocks}
         facts = replace(facts, host_write_bytes_per_second=_timed(remote, script, "write to the host's disk"))
     if places.landing is not None and not stop():
-        read, write = own_disk(places.landing, clock)
-        facts = replace(facts, own_read_bytes_per_second=read, own_write_bytes_per_second=write)
+        rates = own_disk(places.landing, clock)
+        facts = replace(facts, own_read_bytes_per_second=rates[0], own_write_bytes_per_second=rates[1])
     return facts
 
 

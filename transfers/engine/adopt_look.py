@@ -49,7 +49,7 @@ def _file(path: Path, size_bytes: int, spec: BuildSpec) -> Offer:
         stretches = [Stretch(one.offset, min(one.length, size_bytes), path, 0) for one in named[:1]]
         return Offer(tuple(one for one in stretches if one.length))
     length = min(size_bytes, spec.size_bytes)
-    remarks = ()
+    remarks: tuple[str, ...] = ()
     if size_bytes > spec.size_bytes:
         remarks = (f"it is {size_bytes - spec.size_bytes:,} bytes longer than the build; the rest is left",)
     return Offer((Stretch(0, length, path, 0),) if length else (), remarks)
@@ -63,7 +63,7 @@ def _folder(folder: Path, spec: BuildSpec) -> Offer:
         ((name, size),) = sizes.items()
         return _file(folder / os.fsdecode(name), size, spec)
     places, remarks = _places(sizes, spec)
-    stretches = []
+    stretches: list[Stretch] = []
     for offset, name in sorted((offset, name) for name, offset in places.items()):
         length = min(sizes[name], spec.size_bytes - offset)
         if stretches and stretches[-1].offset + stretches[-1].length > offset:

@@ -173,4 +173,5 @@ def _widened(token: bytes, alphabet: bytes, width: int) -> int | None:
     rest = _value(token[rounds:], alphabet)
     if rest is None:
         return None
-    return sum((base - 1) * base ** (width - 1 + step) for step in range(rounds)) + rest
+    before = sum((base - 1) * int(base ** (width - 1 + step)) for step in range(rounds))
+    return before + rest

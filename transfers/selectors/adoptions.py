@@ -14,12 +14,12 @@ _WAITING = (BuildState.PLANNED, BuildState.PACKING, BuildState.NEEDS_DECISION)  
 
 def adoptions_active(build: Build) -> QuerySet[Adoption]:
     """Those that keep the build from being fetched: at most one."""
-    return build.adoptions.filter(state__in=ADOPTION_ACTIVE)
+    return Adoption.objects.filter(build=build, state__in=ADOPTION_ACTIVE)
 
 
 def adoptions_of(build: Build) -> list[Adoption]:
     """All of a build, the newest first."""
-    return list(build.adoptions.select_related("former", "requested_by"))
+    return list(Adoption.objects.filter(build=build).select_related("former", "requested_by"))
 
 
 def adoptions_due() -> list[int]:

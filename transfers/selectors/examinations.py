@@ -48,7 +48,7 @@ def examined_file(host: Host) -> RemoteName | None:
 
 def examinations_of(host: Host) -> list[LinkExamination]:
     """The newest ones, the newest first."""
-    return list(host.link_examinations.select_related("requested_by")[:SHOWN])
+    return list(LinkExamination.objects.filter(host=host).select_related("requested_by")[:SHOWN])
 
 
 def examinations_due() -> list[int]:

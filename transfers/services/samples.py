@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
@@ -112,7 +113,7 @@ def sample_keep(*, entry_list: EntryList, host: Host, result: SampleResult) -> N
     PackingSample.objects.get_or_create(entry_list=entry_list, defaults={"host": host, **values})
 
 
-def _figures(result: SampleResult) -> dict[str, int | float]:
+def _figures(result: SampleResult) -> dict[str, Any]:
     return {
         "raw_bytes": result.raw_bytes,
         "packed_bytes": result.packed_bytes,
