@@ -267,6 +267,16 @@ def test_a_stopped_trial_gives_the_lanes_back_and_says_too_little(lab: PlannedHo
         trial_stop(trial=trial, actor=asks)
 
 
+def test_a_cap_below_a_running_trial_is_refused(lab: PlannedHost, asks: Actor) -> None:
+    trial = trial_start(host=lab.host, levels=[4, 12], actor=asks)
+    lane_cap_set(host=lab.host, most=12, actor=asks)
+    with pytest.raises(ValidationError, match="up to 12 lanes runs"):
+        lane_cap_set(host=lab.host, most=11, actor=asks)
+    trial_stop(trial=trial, actor=asks)
+    lane_cap_set(host=lab.host, most=11, actor=asks)
+    assert lanes_at_most(lab.host) == 11
+
+
 @pytest.mark.parametrize(
     ("levels", "seconds", "why"),
     [

@@ -14,7 +14,7 @@ from calculet.audit import services as audit
 from calculet.lifecycle import Actor
 from calculet.people.roles import Act, require
 from inventory.models import Host
-from transfers.models import EVERYTHING, BandwidthLimit, LaneSetting, Trial
+from transfers.models import EVERYTHING, BandwidthLimit, LaneSetting, Trial, TrialState
 from transfers.selectors.allowance import lanes_at_most
 from transfers.windows import LEAST_BYTES_PER_SECOND, MOST_BYTES_PER_SECOND, WINDOWS_AT_MOST, Window, write_windows
 
@@ -51,7 +51,7 @@ def level_choose(*, host: Host, level: int | None, actor: Actor, trial: Trial | 
 def lane_cap_set(*, host: Host, most: int | None, actor: Actor) -> None:
     """Let a host that is shared with others have no more than so many lanes; None lifts the cap.
 
-    Raises NotAllowed, ValidationError.
+    Raises NotAllowed, and ValidationError also while a trial compares more lanes than that.
     """
     require(actor.user, Act.LINK_STEER)
     if most is not None and not 1 <= most <= LANES_OF_ANY_HOST:
@@ -63,6 +63,12 @@ def lane_cap_set(*, host: Host, most: int | None, actor: Actor) -> None:
         before = row.most
         if before == most:
             return
+        trial = Trial.objects.filter(host=host, state=TrialState.RUNNING).first()
+        if trial is not None and most is not None and max(trial.levels) > most:
+            raise ValidationError(
+                _("A trial of up to %(lanes)s lanes runs. Nothing was changed; stop the trial first.")
+                % {"lanes": max(trial.levels)}
+            )
         row.most = most
         row.save(update_fields=["most"])
         audit.record(act="lanes.cap", actor=actor, subject=host, detail={"before": before, "after": most})
