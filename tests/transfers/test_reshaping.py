@@ -134,6 +134,14 @@ def test_packs_that_one_pack_cannot_say_are_not_merged(host: Host, alice: Person
     assert set(order_of(host)) >= {"one", "other", "whole"}
 
 
+def test_files_whose_digest_nobody_knows_are_carried_and_counted(host: Host, alice: Person, tools: Resource) -> None:
+    item = draft_with(host, alice, "t", tools)
+    Item.objects.filter(pk=item.pk).update(leaves_out_carried=True)
+    item.refresh_from_db()
+    assert len(files_of(item, alice)) == 6
+    assert item.warnings[0].startswith("6 files have no digest from the source yet")
+
+
 def test_a_copy_says_the_same_under_another_name(host: Host, alice: Person, tools: Resource) -> None:
     item = draft_with(host, alice, "t", tools, exclude=["*.log"])
     made = reshaping.item_duplicate(item=item, name="again", actor=Actor.of(alice))

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from inventory.models import Entry, Resource
 from inventory.rawrows import rows_raw
@@ -93,6 +94,21 @@ def _known(resources: Iterable[Resource]) -> Mapping[bytes, Known]:
             file = (device, inode) if links > 1 and inode else None
             found.setdefault(full, Known(bytes(sha256), file))
     return found
+
+
+def unknown_words(item: Item, shared: Shared) -> list[str]:
+    """What is said of files that may be carried elsewhere and whose digest nobody knows."""
+    count = shared.unknown.files
+    if not count or not item.leaves_out_carried:
+        return []
+    words = ngettext(
+        "%(count)s file has no digest from the source yet, so nobody knows whether another pack carries it. Take the "
+        "digests of the resources to leave out more.",
+        "%(count)s files have no digest from the source yet, so nobody knows whether another pack carries them. Take "
+        "the digests of the resources to leave out more.",
+        count,
+    )
+    return [words % {"count": f"{count:,}"}]
 
 
 def need_content(item: Item, members: list[Member]) -> None:

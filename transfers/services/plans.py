@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.core.validators import validate_slug
 from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -20,8 +20,7 @@ from inventory.models import Host, Resource
 from inventory.remote.names import RemoteName
 from transfers.engine.slices import Stretch
 from transfers.engine.types import CHUNK_BYTES
-from transfers.models import Approval, Decision, Item, Mode, Pack, Plan, Revision, RevisionState
-from transfers.rules import RuleError, Rules
+from transfers.models import Approval, Decision, Item, Pack, Plan, Revision, RevisionState
 from transfers.services.bases import bases_copy, bases_now, bases_set, lists_let_go
 from transfers.services.builds import builds_create
 from transfers.services.carrying import (
@@ -31,15 +30,15 @@ from transfers.services.carrying import (
     items_in_order,
     need_carriers,
     need_content,
+    unknown_words,
 )
 from transfers.services.entry_lists import Preview, entry_list_store, item_evaluate, preview_kept, preview_without
 from transfers.services.host_means import need_shell
+from transfers.services.item_checks import need_item_makes_sense, patterns_of
 from transfers.services.leaving import here_left_out
 from transfers.services.list_reuse import list_is_fresh, list_rests_on, looked_at
 from transfers.services.needs import needs_follow
 from transfers.services.revision_digests import revision_digest
-
-LARGEST_CHUNK_BYTES = 1024 * 2**20
 
 
 def draft_start(*, host: Host, actor: Actor, note: str = "") -> Revision:
@@ -96,8 +95,8 @@ def item_set(
     Raises NotAllowed, ValidationError (a sentence for each thing that is wrong).
     """
     require(actor.user, Act.PLAN_EDIT)
-    include, exclude = _patterns(include_rules), _patterns(exclude_rules)
-    _check_item(revision, pack_name, mode, resources, include, exclude, chunk_bytes)
+    include, exclude = patterns_of(include_rules), patterns_of(exclude_rules)
+    need_item_makes_sense(revision, pack_name, mode, resources, include, exclude, chunk_bytes)
     with transaction.atomic():
         need_draft(revision)
         plan = revision.plan
@@ -134,46 +133,6 @@ def item_set(
         detail = {"mode": mode, "include": include, "exclude": exclude, "resources": [one.name for one in resources]}
         audit.record(act="plan.item", actor=actor, subject=item, host=plan.host, detail=detail)
     return item
-
-
-def _patterns(lines: Sequence[str]) -> list[str]:
-    return [line.strip() for line in lines if line.strip()]
-
-
-def _check_item(
-    revision: Revision,
-    pack_name: str,
-    mode: str,
-    resources: Sequence[Resource],
-    include: list[str],
-    exclude: list[str],
-    chunk_bytes: int,
-) -> None:
-    wrong: dict[str, str] = {}
-    try:
-        validate_slug(pack_name)
-    except ValidationError:
-        wrong["pack_name"] = _("A pack's name may hold letters, digits, “-” and “_” only; it names a folder at home.")
-    if len(pack_name) > 100:
-        wrong["pack_name"] = _("A pack's name may be 100 characters long at most.")
-    if mode not in Mode.values:
-        wrong["mode"] = _("“%(mode)s” is no mode. Choose one of: %(modes)s.") % {
-            "mode": mode,
-            "modes": ", ".join(Mode.values),
-        }
-    if not resources:
-        wrong["resources"] = _("Choose at least one resource.")
-    for resource in resources:
-        if resource.host_id != revision.plan.host_id:
-            wrong["resources"] = _("“%(name)s” lies on another host.") % {"name": resource.name}
-    try:
-        Rules(include, exclude)
-    except RuleError as error:
-        wrong["include_rules"] = str(error)
-    if not 2**20 <= chunk_bytes <= LARGEST_CHUNK_BYTES or chunk_bytes % 2**20:
-        wrong["chunk_bytes"] = _("A chunk has a whole number of MiB, from 1 to 1024.")
-    if wrong:
-        raise ValidationError(wrong)
 
 
 def need_draft(revision: Revision) -> None:
@@ -227,6 +186,7 @@ def item_preview(*, item: Item, actor: Actor, index: CarrierIndex | None = None)
     if satisfied:
         need_content(item, shared.kept)
         members, preview = shared.kept, preview_without(preview, satisfied)
+    preview = replace(preview, warnings=(*preview.warnings, *unknown_words(item, shared)))
     with transaction.atomic():
         need_draft(item.revision)
         if evaluated != content_of(Item.objects.filter(pk=item.pk).first()):
