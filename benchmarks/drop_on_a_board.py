@@ -21,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 FOLDER = Path(tempfile.mkdtemp(prefix="calculet-bench-"))
 atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
@@ -33,7 +34,6 @@ django.setup()
 
 from django.contrib.auth.models import Group  # noqa: E402
 from django.core.management import call_command  # noqa: E402
-from django.http import HttpResponse  # noqa: E402
 from django.test import Client  # noqa: E402
 from django.urls import reverse  # noqa: E402
 from django.utils import timezone  # noqa: E402
@@ -129,7 +129,7 @@ class Answers:
     processor: list[float] = field(default_factory=list)
     size: int = 0
 
-    def take(self, ask: Callable[[], HttpResponse]) -> None:
+    def take(self, ask: Callable[[], Any]) -> None:
         """Ask once and measure."""
         begun, worked = time.perf_counter(), time.process_time()
         response = ask()
@@ -163,16 +163,20 @@ def main() -> None:
         wanted.insert(draw.randrange(count), wanted.pop(draw.randrange(count)))
         return seen, wanted
 
-    def drop() -> HttpResponse:
+    def drop() -> Any:
         return client.post(reverse("transfers:order", args=["bench"]), asked, headers={"HX-Request": "true"})
 
-    def ask() -> HttpResponse:
+    def ask() -> Any:
         return client.post(reverse("transfers:times", args=["bench"]), {"order": order}, headers={"HX-Request": "true"})
 
     dropped, questions, pages = Answers(), Answers(), Answers()
     for _ in range(drops + 1):
         seen, wanted = moved()
-        asked = {"seen_ids": ",".join(map(str, seen)), "order": ",".join(map(str, wanted)), ACT_KEY_FIELD: new_act_key()}
+        asked = {
+            "seen_ids": ",".join(map(str, seen)),
+            "order": ",".join(map(str, wanted)),
+            ACT_KEY_FIELD: new_act_key(),
+        }
         dropped.take(drop)
     for _ in range(drops + 1):
         order = ",".join(map(str, moved()[1]))
