@@ -39,6 +39,7 @@ KEY_DIR = Path(read_text("CALCULET_KEY_DIR", str(DATA_DIR / "keys"))).absolute()
 LANDING_DIR = Path(read_text("CALCULET_LANDING_DIR", str(DATA_DIR / "landing"))).absolute()  # packs arrive below
 HAD_DIRS = [Path(one).absolute() for one in read_names("CALCULET_HAD_DIRS", [])]  # folders that may be declared as here
 IMPORT_FOLDERS = read_folders("CALCULET_IMPORT_FOLDERS")  # files that are here already are taken over from these only
+ANCHOR_DIR = Path(read_text("CALCULET_ANCHOR_DIR", str(DATA_DIR / "anchors"))).absolute()
 RUN_DIR = run_folder_choose(DATA_DIR)  # sockets, process ids, beat's schedule: nothing that must be kept
 SECRET_KEY_FILE = DATA_DIR / "secret_key"
 try:
@@ -175,6 +176,13 @@ AXES_VERBOSE = False
 APPROVALS_NEEDED = read_count("CALCULET_APPROVALS", 1)  # people who approve a revision before it is in force
 NO_DATA_TIMEOUT_SECONDS = read_count("CALCULET_NO_DATA_TIMEOUT_SECONDS", environment.NO_DATA_TIMEOUT_SECONDS)
 LANES_AT_MOST = read_count("CALCULET_LANES_AT_MOST", environment.LANES_AT_MOST)  # steering and trials stay below
+
+# ---- anchors of the audit log: secrets stand in files of mode 0600, and only their names here ----------------------
+ANCHOR_KEY_FILE = read_text("CALCULET_ANCHOR_KEY_FILE", "")  # an Ed25519 private key: anchors are signed
+ANCHOR_WEBHOOK_FILE = read_text("CALCULET_ANCHOR_WEBHOOK_FILE", "")  # an address, and a word for Authorization
+ANCHOR_MAIL_FILE = read_text("CALCULET_ANCHOR_MAIL_FILE", "")  # a mail server as smtp+tls://USER:PASSWORD@HOST:PORT
+ANCHOR_MAIL_TO = read_names("CALCULET_ANCHOR_MAIL_TO", [])  # who gets each anchor by mail
+ANCHOR_MAIL_FROM = read_text("CALCULET_ANCHOR_MAIL_FROM", "calculet@localhost")
 
 # ---- language and time --------------------------------------------------------------------------------------------
 LANGUAGE_CODE = "en"

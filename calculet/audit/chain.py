@@ -23,15 +23,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from json.encoder import encode_basestring_ascii as _quote
-from typing import Any
+from typing import Any, NamedTuple
 
 GENESIS = "0" * 64
 
 _encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False, sort_keys=True, separators=(",", ":")).encode
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):  # not a dataclass: a walk makes one for each event, and these are made three times as fast
     """One event with its place in the chain. `at` is aware; hashes are 64 hexadecimal digits."""
 
     sequence: int

@@ -34,6 +34,7 @@ class Event(models.Model):
     class Meta:
         ordering: ClassVar = ["-sequence"]
         indexes: ClassVar = [
+            models.Index(fields=["at"], name="event_by_time"),
             models.Index(fields=["actor", "-sequence"], name="event_by_actor"),
             models.Index(fields=["act", "-sequence"], name="event_by_act"),
             models.Index(fields=["host", "-sequence"], name="event_by_host"),

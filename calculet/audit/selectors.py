@@ -5,55 +5,98 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
 from typing import Any
 
-from django.db.models import QuerySet
-from django.utils import timezone
+from django.conf import settings
 
-from calculet.audit.models import Event, Head
-from calculet.audit.services import VERIFIED
+from calculet.audit.anchoring import line_of, our_public_keys
+from calculet.audit.anchors import AnchorFileWrong, Signature, signature_state
+from calculet.audit.models import Anchor, Event, Head, Walk
+from calculet.audit.walks import anchors_here
+
+ANCHORS_SHOWN = 10
+_LOOKS = {Signature.GOOD: "ok", Signature.NONE: "idle", Signature.OTHER_KEY: "warn", Signature.WRONG: "bad"}
 
 
 @dataclass(frozen=True, slots=True)
 class ChainState:
-    """How long the chain is and what its head says; what the latest walk found, if there was one."""
+    """How far the chain is whole as far as is known, and where it ends."""
 
-    events: int
-    head: str
-    verified_at: datetime | None
-    verified_by: str
-    verdict: dict[str, Any]
+    walk: Walk
+    head: Head
+
+    @property
+    def is_walked(self) -> bool:
+        return self.walk.at is not None
+
+    @property
+    def is_broken(self) -> bool:
+        return self.walk.broken_at is not None
+
+    @property
+    def newer(self) -> int:
+        """How many events were added since."""
+        return max(self.head.sequence - self.walk.sequence, 0)
 
 
 def chain_state() -> ChainState:
-    """What is known of the chain without walking it."""
-    head = Head.objects.filter(pk=1).first() or Head()
-    walk = Event.objects.filter(act=VERIFIED).first()
-    if walk is None:
-        return ChainState(head.sequence, head.hash, None, "", {})
-    return ChainState(head.sequence, head.hash, walk.at, walk.actor, _detail(walk))
+    """What is known of the chain without walking it: two rows."""
+    walk = Walk.objects.filter(pk=1).first() or Walk(pk=1)  # first, since the head is never behind it
+    return ChainState(walk, Head.objects.filter(pk=1).first() or Head(pk=1))
 
 
-def events_found(
-    *, act: str = "", host: str = "", person: str = "", begin: date | None = None, end: date | None = None
-) -> QuerySet[Event]:
-    """Events from the newest on; empty filters let everything pass. Days are those of the installation's time zone."""
-    events = Event.objects.all()
-    for field, value in (("act", act), ("host", host), ("actor", person)):
-        if value:
-            events = events.filter(**{field: value})
-    if begin is not None:
-        events = events.filter(at__gte=_midnight(begin))
-    if end is not None:
-        events = events.filter(at__lt=_midnight(end + timedelta(days=1)))
-    return events
+@dataclass(frozen=True, slots=True)
+class AnchorRow:
+    """An anchor and what can be said of it now."""
+
+    anchor: Anchor
+    signature: Signature
+    stands: bool  # the chain still has its event with its hash
+    in_file: bool
+
+    @property
+    def signature_look(self) -> str:
+        """The look of the signature's state."""
+        return _LOOKS[self.signature]
 
 
-def values_known(field: str) -> list[str]:
-    """What stands in the log in `act`, `host` or `actor`: the choices of a filter."""
-    values = Event.objects.order_by(field).values_list(field, flat=True).distinct()
-    return [value for value in values if value]
+def anchor_rows() -> tuple[list[AnchorRow], str]:
+    """The latest anchors, and a sentence when their file cannot be read."""
+    problem = ""
+    try:
+        lines = {str(line) for line in anchors_here()}
+    except AnchorFileWrong as error:
+        lines, problem = set(), str(error)
+    anchors = list(Anchor.objects.all()[:ANCHORS_SHOWN])
+    hashes = dict(
+        Event.objects.filter(sequence__in=[anchor.sequence for anchor in anchors]).values_list("sequence", "hash")
+    )
+    ours = our_public_keys()
+    rows = [
+        AnchorRow(
+            anchor,
+            signature_state(line_of(anchor), ours),
+            hashes.get(anchor.sequence) == anchor.hash,
+            str(line_of(anchor)) in lines,
+        )
+        for anchor in anchors
+    ]
+    return rows, problem
+
+
+@dataclass(frozen=True, slots=True)
+class AnchorWays:
+    """Where anchors go besides their file, as far as it is configured."""
+
+    is_signed: bool
+    is_posted: bool
+    mailed_to: list[str]
+
+
+def anchor_ways() -> AnchorWays:
+    """What settings say about anchors."""
+    mailed_to = list(settings.ANCHOR_MAIL_TO) if settings.ANCHOR_MAIL_FILE else []
+    return AnchorWays(bool(settings.ANCHOR_KEY_FILE), bool(settings.ANCHOR_WEBHOOK_FILE), mailed_to)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +106,17 @@ class EventRow:
     event: Event
     facts: tuple[tuple[str, str], ...]
 
+    @property
+    def places(self) -> list[str]:
+        """Host and pack, where the subject's name does not say so already."""
+        return [
+            place for place in (self.event.pack, self.event.host) if place and place not in self.event.subject_label
+        ]
+
 
 def event_rows(events: Iterable[Event]) -> list[EventRow]:
     """Events as a page shows them."""
     return [EventRow(event, tuple(_facts(_detail(event)))) for event in events]
-
-
-def _midnight(day: date) -> datetime:
-    return timezone.make_aware(datetime.combine(day, time.min))
 
 
 def _detail(event: Event) -> dict[str, Any]:

@@ -1,8 +1,11 @@
-"""The only way to write audit events, and to walk their chain: record, verify, export. `selectors` reads for pages."""
+"""The only way to write audit events, and their rows as links of a chain that can be verified.
+
+`walks` keeps what verifying finds, `exports` exports, `anchoring` anchors, `selectors` reads for pages.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime
 from typing import Any
 
@@ -10,12 +13,12 @@ from django.db import models, transaction
 from django.utils import timezone
 
 from calculet.actors import Actor
-from calculet.audit.chain import GENESIS, Link, Verdict, canonical_json, link_hash, link_line, verify
+from calculet.audit.chain import GENESIS, Link, Verdict, canonical_json, link_hash, verify
 from calculet.audit.models import Event, Head
 from calculet.audit.subjects import host_of, pack_of, text_keep
-from calculet.people.roles import Act, require
 
 VERIFIED, EXPORTED = "audit.verified", "audit.exported"
+PIECE = 2000  # events that are read at once
 
 
 def record(
@@ -60,9 +63,7 @@ def record(
         hash="",
     )
     digest = link_hash(link)
-    event = Event.objects.create(
-        **{name: getattr(link, name) for name in Link.__slots__ if name != "hash"}, hash=digest
-    )
+    event = Event.objects.create(**link._replace(hash=digest)._asdict())
     head.sequence, head.hash = link.sequence, digest
     head.save(update_fields=["sequence", "hash"])
     return event
@@ -99,61 +100,41 @@ def head_now() -> Head:
     return Head.objects.filter(pk=1).first() or Head(pk=1, sequence=0, hash=GENESIS)
 
 
-def links_in_order(*, up_to: int | None = None) -> Iterator[Link]:
-    """Every event from the first on, or up to a number, in flat memory."""
-    events = Event.objects.order_by("sequence")
-    if up_to is not None:
-        events = events.filter(sequence__lte=up_to)
-    rows = events.values_list(*Link.__slots__).iterator(chunk_size=2000)
-    return (Link(*row) for row in rows)
+def links_in_order(*, after: int = 0, up_to: int | None = None) -> Iterator[Link]:
+    """Every event from the first on, or behind a number and up to another, in flat memory.
 
-
-def chain_verify(*, actor: Actor) -> Verdict:
-    """Walk the chain, and record the walk and what it found. Raises NotAllowed."""
-    require(actor.user, Act.AUDIT_READ)
-    verdict = verify_chain()
-    with transaction.atomic():
-        found = "" if verdict.whole else str(verdict)
-        detail = {"whole": verdict.whole, "events": verdict.links, "head": verdict.head, "found": found}
-        record(act=VERIFIED, actor=actor, detail=detail)
-    return verdict
-
-
-def chain_export(*, actor: Actor) -> Iterator[str]:
-    """Record the export, then give every event up to that record, each as one line with its end. Raises NotAllowed.
-
-    The lines are read as they are taken; the record is the last of them, so an export tells who took it.
+    Read piece by piece: neither a transaction nor a cursor stays open while the reader does something else.
     """
-    require(actor.user, Act.AUDIT_EXPORT)
-    with transaction.atomic():
-        last = record(act=EXPORTED, actor=actor).sequence
-    return export_lines(last)
+    return links_of(Event.objects.all(), after=after, up_to=up_to)
 
 
-def export_lines(last: int) -> Iterator[str]:
-    """Each event up to a number as a line of an export, with its end."""
-    return (f"{link_line(link)}\n" for link in links_in_order(up_to=last))
+def links_of(events: models.QuerySet[Event], *, after: int = 0, up_to: int | None = None) -> Iterator[Link]:
+    """The events of a query, from the oldest on, in the same way."""
+    ordered = events.order_by("sequence")
+    if up_to is not None:
+        ordered = ordered.filter(sequence__lte=up_to)
+    while rows := list(ordered.filter(sequence__gt=after).values_list(*Link._fields)[:PIECE]):
+        yield from map(Link._make, rows)
+        after = rows[-1][0]
 
 
-def verify_chain() -> Verdict:
+def verify_chain(links: Iterable[Link] | None = None) -> Verdict:
     """Walk the whole chain and compare its end with the head's row."""
     # The head is read first: events that are added during the walk come after it and are walked as well.
-    head = Head.objects.filter(pk=1).first()
-    verdict = verify(links_in_order())
-    if not verdict.whole or (head is None and not verdict.links):
+    before = Head.objects.filter(pk=1).first()
+    verdict = verify(links_in_order() if links is None else links)
+    if not verdict.whole or (before is None and not verdict.links):
         return verdict
-    if head is None:
-        return Verdict(verdict.links, verdict.head, verdict.links + 1, "the head of the chain is missing.")
-    if head.sequence > verdict.links:
-        return Verdict(
-            verdict.links,
-            verdict.head,
-            verdict.links + 1,
-            f"the head says that there are {head.sequence:,} events, so the last ones were removed.",
-        )
-    standing = Event.objects.filter(sequence=head.sequence).values_list("hash", flat=True).first() or GENESIS
-    if standing != head.hash:
-        return Verdict(
-            max(head.sequence - 1, 0), verdict.head, max(head.sequence, 1), "the head of the chain names another hash."
-        )
+    count, head = verdict.links, verdict.head
+    if before is None:
+        return Verdict(count, head, count + 1, "the head of the chain is missing.")
+    if before.sequence > count:
+        reason = f"the head says that there are {before.sequence:,} events, so the last ones were removed."
+        return Verdict(count, head, count + 1, reason)
+    standing = Event.objects.filter(sequence=before.sequence).values_list("hash", flat=True).first() or GENESIS
+    if standing != before.hash:
+        return Verdict(max(before.sequence - 1, 0), head, max(before.sequence, 1), "the head names another hash.")
+    known = Head.objects.filter(pk=1).values_list("sequence", flat=True).first() or 0
+    if known < count:
+        return Verdict(known, before.hash, known + 1, "the head of the chain does not know of it.")
     return verdict

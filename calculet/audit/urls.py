@@ -10,6 +10,9 @@ app_name = "audit"
 
 urlpatterns = [
     path("", views.log, name="log"),
+    path("chain/", views.chain, name="chain"),
     path("verify/", views.verify, name="verify"),
     path("export/", views.export, name="export"),
+    path("views/", views.view_save, name="view-save"),
+    path("views/<int:pk>/remove/", views.view_remove, name="view-remove"),
 ]

@@ -67,6 +67,7 @@ class Migration(migrations.Migration):
             options={
                 "ordering": ["-sequence"],
                 "indexes": [
+                    models.Index(fields=["at"], name="event_by_time"),
                     models.Index(fields=["actor", "-sequence"], name="event_by_actor"),
                     models.Index(fields=["act", "-sequence"], name="event_by_act"),
                     models.Index(fields=["host", "-sequence"], name="event_by_host"),

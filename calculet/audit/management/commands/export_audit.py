@@ -1,4 +1,4 @@
-"""`manage.py export_audit FILE`: the whole audit log as JSON lines that anybody can check."""
+"""`manage.py export_audit FILE`: the whole audit log as JSON lines or CSV that anybody can check."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import transaction
 
-from calculet.audit.services import EXPORTED, export_lines, record
+from calculet.audit.exports import Form, export_record, pieces
+from calculet.audit.filters import Filter
 from calculet.people.commands import machine_actor
 
 
 class Command(BaseCommand):
     help = (
-        "Write every audit event as one line of JSON; the record of the export is the last. docs/operations.md says "
-        "how to check a file without this program."
+        "Write every audit event as one line of JSON, or of CSV for a name that ends with .csv; the record of the "
+        "export is the last. docs/operations.md says how to check a file without this program."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -28,14 +28,14 @@ class Command(BaseCommand):
         name: str = options["file"]
         if name != "-" and Path(name).exists():
             raise CommandError(f"“{name}” is there already. Nothing was written. Choose another name.")
-        with transaction.atomic():
-            last = record(act=EXPORTED, actor=machine_actor(), detail={"to": name}).sequence
+        form = Form.CSV if name.lower().endswith(".csv") else Form.JSON_LINES
+        last = export_record(actor=machine_actor(), wanted=Filter(), form=form, to=name)
         if name == "-":
-            sys.stdout.writelines(export_lines(last))
+            sys.stdout.writelines(pieces(last, form=form))
             return
         try:
-            with open(name, "x", encoding="ascii", opener=_private) as file:
-                file.writelines(export_lines(last))
+            with open(name, "x", encoding="utf-8", newline="", opener=_private) as file:
+                file.writelines(pieces(last, form=form))
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
