@@ -35,31 +35,39 @@ class Archive:
 
 def archives_of(scan: Scan) -> list[Archive]:
     """A scan's archives, by their names, in order; files below an OCI layout belong to it."""
-    layouts = _layouts(scan)
-    files = [row for row in _named(scan) if not any(_is_below(row.name.raw, folder) for folder in layouts)]
-    archives = [Archive(row, row.name.raw) for row in files]
+    rows = list(_candidates(scan))
+    layouts = _layouts(scan, rows)
+    files = [row for row in rows if not any(_is_below(row.name.raw, folder) for folder in layouts)]
+    archives = [Archive(row, row.name.raw) for row in files if _is_archive(scan, row)]
     archives += [Archive(row, folder, is_layout=True) for folder, row in layouts.items()]
     archives.sort(key=lambda one: one.entry.position)
     return _with_found(scan, archives[:ARCHIVES_AT_MOST])
 
 
-def _named(scan: Scan) -> Iterator[Entry]:
-    """Files whose name is an archive's; of a resource that is one file, that file when it is said to be one."""
-    ends = Q(name__holds=b".tar") | Q(name__holds=b".TAR") | Q(name__holds=b".tgz") | Q(name__holds=b".tzst")
-    for row in scan.entries.filter(ends, kind=Entry.Kind.FILE).order_by("position").iterator(chunk_size=2000):
-        if is_archive_name(row.name.base):
+def _candidates(scan: Scan) -> Iterator[Entry]:
+    """Files whose name may be an archive's or marks a layout, in one pass; of a single file, that file."""
+    rows = scan.entries.filter(kind=Entry.Kind.FILE).order_by("position")
+    if scan.folders:
+        words = (b".tar", b".TAR", b".Tar", b".tgz", b".TGZ", b".tzst", LAYOUT)
+        marks = Q(name__holds=words[0])
+        for word in words[1:]:
+            marks |= Q(name__holds=word)
+        rows = rows.filter(marks)
+    for row in rows.iterator(chunk_size=2000):
+        if not scan.folders or row.name.base == LAYOUT or is_archive_name(row.name.base):
             yield row
-    if not scan.folders:
-        only = scan.entries.filter(kind=Entry.Kind.FILE, position=0).first()
-        if only is not None and (scan.resource.kind in ("archive", "image") or is_archive_name(scan.root.base)):
-            yield only
 
 
-def _layouts(scan: Scan) -> dict[bytes, Entry]:
+def _is_archive(scan: Scan, row: Entry) -> bool:
+    if scan.folders:
+        return is_archive_name(row.name.base)
+    return scan.resource.kind in ("archive", "image") or is_archive_name(scan.root.base)
+
+
+def _layouts(scan: Scan, rows: list[Entry]) -> dict[bytes, Entry]:
     """Folders with an `oci-layout` and an `index.json`, with the entry of the latter."""
-    marks = scan.entries.filter(kind=Entry.Kind.FILE, name__holds=LAYOUT).only("name", "parent")
     found: dict[bytes, Entry] = {}
-    for mark in marks:
+    for mark in rows:
         if mark.name.base != LAYOUT:
             continue
         folder = mark.name.raw.rpartition(b"/")[0]

@@ -22,7 +22,7 @@ from calculet.leases.services import (
 )
 from calculet.lifecycle import SYSTEM, Actor
 from calculet.people.roles import Act, require
-from inventory.insides import archives_of, inside_files
+from inventory.insides import Archive, archives_of, inside_files
 from inventory.models import DeclaredOverlap, Overlap, OverlapMeasure, OverlapSet, Resource, Scan
 from inventory.overlap.containment import OneFile, Overlaps, measure
 from inventory.rawrows import rows_raw
@@ -103,8 +103,10 @@ def overlaps_run(measure_id: int) -> None:
         resources = list(Resource.objects.select_related("host").order_by("pk"))
         listings = [(resource, scan) for resource in resources if (scan := listing_of(resource)) is not None]
         alive = _Alive(held)
-        sets = ((resource.pk, _files(scan)) for resource, scan in listings)
-        _store(row, held, listings, measure(sets, keep_alive=alive))
+        looked: dict[int, list[Archive]] = {}
+        sets = ((resource.pk, _files(scan, looked)) for resource, scan in listings)
+        found = measure(sets, keep_alive=alive)
+        _store(row, held, listings, found, {key: len(archives) for key, archives in looked.items()})
     except LeaseTaken as taken:
         logger.info("%s", taken)
     except _Stopped:
@@ -133,9 +135,10 @@ class _Alive:
             raise _Stopped
 
 
-def _files(scan: Scan) -> Iterator[OneFile]:
+def _files(scan: Scan, known: dict[int, list[Archive]]) -> Iterator[OneFile]:
+    """A listing's files; what lies inside an archive that was looked into stands for it, and `known` tells of it."""
     own = scan.root.base  # of a resource that is one file
-    looked = [one for one in archives_of(scan) if one.is_whole]
+    looked = known[scan.pk] = [one for one in archives_of(scan) if one.is_whole]
     instead = {one.name for one in looked if not one.is_layout}
     layouts = tuple(one.name + b"/" if one.name else b"" for one in looked if one.is_layout)
     rows = scan.entries.filter(kind="file").order_by()
@@ -148,7 +151,13 @@ def _files(scan: Scan) -> Iterator[OneFile]:
             yield OneFile(inner.name.rpartition(b"/")[2], inner.size_bytes, bytes.fromhex(inner.sha256))
 
 
-def _store(row: OverlapMeasure, held: Held, listings: list[tuple[Resource, Scan]], found: Overlaps) -> None:
+def _store(
+    row: OverlapMeasure,
+    held: Held,
+    listings: list[tuple[Resource, Scan]],
+    found: Overlaps,
+    archives: dict[int, int],
+) -> None:
     by_id = {resource.pk: resource for resource, _scan in listings}
     sets, pairs = [], []
     for resource, scan in listings:
@@ -163,7 +172,7 @@ def _store(row: OverlapMeasure, held: Held, listings: list[tuple[Resource, Scan]
                 digested_bytes=sums.digested_bytes,
                 copies_files=within.files if within else 0,
                 copies_bytes=within.size_bytes if within else 0,
-                archives=sum(one.is_whole for one in archives_of(scan)),
+                archives=archives.get(scan.pk, 0),
             )
         )
     for (one, other), shared in found.pairs.items():
