@@ -14,6 +14,7 @@ from tests.sshd import Sshd
 from tests.transfers import jobs
 from transfers.models import Item, PackingSample, SampleState
 from transfers.selectors.board import board_of
+from transfers.selectors.forecast import times_in_order
 from transfers.services.samples import sample_request, sample_run
 from transfers.services.ticks import due_now
 
@@ -50,6 +51,8 @@ def test_a_sample_says_about_what_a_pack_comes_to_and_packing_does_not_take_it_a
     row = board_of(item.revision.plan).rows[0]
     assert row.listed_bytes is not None and row.packed_about is not None
     assert 0 < row.packed_about < row.listed_bytes / 5
+    (standing,) = times_in_order(item.revision.plan).standings
+    assert standing.job().fetch_bytes == row.left_bytes == row.packed_about  # forecasts go by it
     taken = sample.at
     jobs.until_packed(build)
     assert f"{sample.raw_bytes:,}" in build.compression_note

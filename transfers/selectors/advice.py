@@ -116,7 +116,9 @@ def suggest(
 
 def _candidate(row: PackRow, tiers: Mapping[int, int], share: float) -> Candidate:
     total, left = float(row.total_bytes or 0), float(row.left_bytes or 0)
-    if row.is_before_packing:
+    if row.is_before_packing and row.packed_about is not None:
+        total = left = float(row.packed_about)
+    elif row.is_before_packing:
         total, left = total * share, left * share
     runs = runs_now(row) and row.total_bytes is not None
     return Candidate(row.pack.name, left, total, tiers.get(row.pack.pk, NO_TIER), runs)

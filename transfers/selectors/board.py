@@ -40,7 +40,7 @@ class PackRow:
     total_bytes: int | None
     is_before_packing: bool  # total_bytes is that of the members, before packing
     received_bytes: int
-    left_bytes: int | None
+    left_bytes: int | None  # about, while `packed_about` is told of a pack that is not packed yet
     rate_bytes_per_second: float | None
     proven_chunks: int
     chunk_count: int
@@ -168,12 +168,14 @@ def _with_content(rows: Sequence[PackRow]) -> list[PackRow]:
     for key, row in enumerate(rows):
         listed = lists.get(key)
         share = shares.get(listed.pk) if listed is not None and row.item and row.item.mode == Mode.ARCHIVE else None
+        about = None if share is None or listed is None else int(listed.total_bytes * share)
         found.append(
             replace(
                 row,
                 resources=tuple(names[row.item.pk]) if row.item is not None else (),
                 listed_bytes=listed.total_bytes if listed is not None else None,
-                packed_about=None if share is None or listed is None else int(listed.total_bytes * share),
+                packed_about=about,
+                left_bytes=about if about is not None and row.is_before_packing else row.left_bytes,
             )
         )
     return found

@@ -9,6 +9,7 @@ from transfers.forecast.simulate import Job
 from transfers.models import Build, BuildState, Item, Mode, Plan, RevisionState
 from transfers.selectors.awaiting import carriers_in, list_of_merged, usable_names
 from transfers.selectors.board import HOME, USABLE, PackRow
+from transfers.selectors.samples import shares_of_plan
 
 _STOPPED = frozenset({BuildState.FAILED, BuildState.NEEDS_DECISION})
 
@@ -30,6 +31,7 @@ class Standing:
     is_before_packing: bool
     received_bytes: int
     carriers: tuple[str, ...] = ()  # packs that it leaves files to: it is usable when they are
+    packed_about: int | None = None  # what a sample says that it comes to
 
     @property
     def is_home(self) -> bool:
@@ -61,6 +63,8 @@ class Standing:
         left = max(total - received, 0.0)
         if self.state in (BuildState.PACKED, BuildState.FETCHING):
             return Job(self.name, left, proof_bytes=received)
+        if self.mode == Mode.ARCHIVE and self.is_before_packing and self.packed_about is not None:
+            return Job(self.name, float(self.packed_about), packing_bytes=total)
         if self.mode == Mode.ARCHIVE and self.is_before_packing:
             return Job(self.name, 0.0, unpacked_bytes=total, packing_bytes=total)
         return Job(self.name, left, packing_bytes=total, proof_bytes=received)
@@ -82,6 +86,7 @@ def standing_of(row: PackRow) -> Standing:
         is_before_packing=row.is_before_packing,
         received_bytes=row.received_bytes,
         carriers=row.carriers,
+        packed_about=row.packed_about,
     )
 
 
@@ -103,9 +108,12 @@ def standings_of(plan: Plan) -> tuple[Standing, ...]:
         .values_list(*columns)
     )
     names = frozenset(row[3] for row in in_force)
+    shares = shares_of_plan(plan)
     for key, mode, total, name, carriers, satisfied, came_of, list_id in in_force:
         others = carriers_in(name, carriers) if satisfied is not None else ()
-        items[key] = (mode, total, others, list_of_merged(came_of, names, list_id))
+        share = shares.get(list_id) if mode == Mode.ARCHIVE else None
+        about = None if share is None or total is None else int(total * share)
+        items[key] = (mode, total, others, list_of_merged(came_of, names, list_id), about)
     builds: dict[int, list[_Build]] = {}
     rows = Build.objects.filter(pack__plan=plan).exclude(state=BuildState.REPLACED).order_by("-number")
     columns_of_builds = ("pack_id", "state", "size_bytes", "received_bytes", "entry_list__total_bytes", "entry_list_id")
@@ -135,10 +143,10 @@ def _standing(
     is_paused: bool,  # noqa: FBT001 - columns of a row, in their order
     on_hold: bool,  # noqa: FBT001
     waits_for_rest: bool,  # noqa: FBT001
-    item: tuple[str, int | None, tuple[str, ...], int | None] | None,
+    item: tuple[str, int | None, tuple[str, ...], int | None, int | None] | None,
     builds: Sequence[_Build],
 ) -> Standing:
-    mode, listed, carriers, needed = item if item is not None else (Mode.ARCHIVE, None, (), None)
+    mode, listed, carriers, needed, about = item if item is not None else (Mode.ARCHIVE, None, (), None, None)
     build = builds[0] if builds else None
     state = build.state if build is not None else "planned" if item is not None else "draft"
     packed = build.size_bytes if build is not None else None
@@ -158,4 +166,5 @@ def _standing(
         is_before_packing=packed is None and total is not None,
         received_bytes=(total or received) if state in HOME else received,
         carriers=carriers,
+        packed_about=about,
     )
