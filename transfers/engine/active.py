@@ -29,7 +29,7 @@ class ActiveBuild:
         check_names(spec)
         make_folder(spec.folder)
         try:
-            self.cells = CellMap(ledger_path(spec), spec.key, self.geometry)
+            self.cells = CellMap(ledger_path(spec), spec.key, self.geometry, confirm=False)
         except OSError as error:
             raise landing_error(error, spec.folder, self.geometry.cell_count) from error
         try:
@@ -41,6 +41,8 @@ class ActiveBuild:
             # The incoming data were taken away: what the map says is of bytes that are gone.
             self.cells.clear(range(self.geometry.cell_count))
         self.needs_adoption = self.writer.had_data and self.cells.state != "kept"
+        if not self.needs_adoption or not self.geometry.chunk_count:
+            self.cells.confirm()
         self.digests: dict[int, bytes] = {c.index: c.sha256 for c in spec.chunks if c.sha256 is not None}
         self.proven: set[int] = set()
         self.waiting: set[int] = set()  # full, not handed to the prover yet (its digest may be unknown)
@@ -60,6 +62,13 @@ class ActiveBuild:
     def learn_digests(self, digests: Mapping[int, bytes]) -> None:
         """Take over digests that became known at the source."""
         self.digests.update(digests)
+
+    def note_adopted(self, chunk: int) -> None:
+        """A chunk of unknown worth was compared. With the last one the map counts."""
+        if chunk in self.adopting:
+            self.adopting.discard(chunk)
+            if not self.adopting:
+                self.cells.confirm()
 
     def block_pieces(self, chunk: int) -> list[list[Piece]]:
         """Where each block of a chunk lies on the host."""

@@ -62,7 +62,7 @@ def put(
     check_names(spec)
     make_folder(spec.folder)
     try:
-        cells = CellMap(ledger_path(spec), spec.key, geometry)
+        cells = CellMap(ledger_path(spec), spec.key, geometry, confirm=False)
     except OSError as error:
         raise landing_error(error, spec.folder, geometry.cell_count) from error
     try:
@@ -87,6 +87,8 @@ def _put(
     writer = IncomingWriter(spec)
     try:
         is_unknown = writer.had_data and cells.state != "kept" and not is_taken
+        if not is_unknown:
+            cells.confirm()
         if not writer.had_data and cells.here_bytes:
             cells.clear(range(cells.geometry.cell_count))  # what the map speaks of was taken away
         with LocalBytes(offer) as local:

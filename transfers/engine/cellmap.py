@@ -61,11 +61,13 @@ class LedgerBusy(Exception):
 class CellMap:
     """The open ledger file of one build. Thread-safe; holds an exclusive lock on its file while it is open."""
 
-    def __init__(self, path: Path, key: str, geometry: Geometry) -> None:
+    def __init__(self, path: Path, key: str, geometry: Geometry, *, confirm: bool = True) -> None:
         """Open or make the map. Raises LedgerBusy, and OSError from the disk.
 
         Afterwards `state` is "kept", "new" (there was none) or "refused" (it was damaged or another build's and was
-        emptied; `reason` says why).
+        emptied; `reason` says why). With `confirm` False a map that was not kept stays without its header until
+        `confirm` is called: data of unknown worth lie beside it, and whoever is killed before they are compared leaves
+        a map that is refused again.
         """
         self.path = path
         self.geometry = geometry
@@ -80,6 +82,8 @@ class CellMap:
             except BlockingIOError:
                 raise LedgerBusy(path) from None
             self._bitmap, self._proofs, self.state = self._load()
+            if confirm:
+                self.confirm()
         except BaseException:
             os.close(self._file)
             raise
@@ -92,11 +96,15 @@ class CellMap:
         if not self.reason:
             bitmap = bytearray(content[_HEADER_BYTES : _HEADER_BYTES + self._bitmap_bytes])
             return bitmap, _proofs(content[_HEADER_BYTES + self._bitmap_bytes :]), "kept"
-        # The header is written last: a map cut off while it is made is refused by its successor.
+        # Without its header, which is written last, a map is refused by its successor.
         os.ftruncate(self._file, 0)
-        _write_all(self._file, bytes(total - _HEADER_BYTES), _HEADER_BYTES)
-        _write_all(self._file, self._header, 0)
+        _write_all(self._file, bytes(total), 0)
         return bytearray(self._bitmap_bytes), {}, "refused" if content else "new"
+
+    def confirm(self) -> None:
+        """Write the header: from here on the map counts. Safe to call twice."""
+        with self._lock:
+            _write_all(self._file, self._header, 0)
 
     def _fault(self, content: bytes, total: int) -> str:
         if not content:

@@ -261,7 +261,7 @@ class _Runner:
             self._proof_failed(proof, proof.error)
             return
         build.waiting.discard(chunk)
-        build.adopting.discard(chunk)
+        build.note_adopted(chunk)
         if proof.finding is not None and proof.finding.outcome is Outcome.MATCHED:
             build.proven.add(chunk)
             self._finish_if_received(build)
