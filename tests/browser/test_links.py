@@ -1,21 +1,27 @@
-"""A link as an operator drives it, in Chromium on the running product: a trial to its result, a limit changed live."""
+"""A link as an operator drives it, in Chromium on the running product: a trial over a kill -9, a limit changed live."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 from playwright.sync_api import Browser, Page, expect
 
+from calculet.leases.models import Lease
+from calculet.leases.services import LEASE_SILENCE_SECONDS
 from calculet.people.models import Person
+from inventory.models import Host
 from tests.conftest import PASSWORD
 from tests.hosts import resource_make
 from tests.live.product import Product, SlowHost, wait_until
 from tests.transfers import jobs
 from transfers.models import Build, GoodputSample, LaneSetting, Trial, TrialBlock, TrialState
+from transfers.services.links import link_lease_name
 
 pytestmark = [
     pytest.mark.browser,
@@ -66,7 +72,7 @@ def _rate_lately(seconds: int) -> float:
 
 
 def test_a_trial_is_watched_to_its_result_and_a_limit_is_changed_while_bytes_come(
-    page: Page, slow_host: SlowHost, alice: Person, bob: Person, tmp_path: Path
+    page: Page, product: Product, slow_host: SlowHost, alice: Person, bob: Person, tmp_path: Path
 ) -> None:
     jobs.landing_make(tmp_path / "home")
     host = slow_host.host_make(alice)
@@ -75,26 +81,35 @@ def test_a_trial_is_watched_to_its_result_and_a_limit_is_changed_while_bytes_com
     resource = resource_make(host, alice, source, name="weights", kind="parameters")
     jobs.scan(resource, alice)
     jobs.approve(jobs.propose(host, alice, ("weights", "existing", [resource])), bob)
-    _trial(page, host.name)
+    _trial(page, product, host)
     _limit(page, host.name)
     build = Build.objects.get()
     assert build.state == "fetching" and not build.problem, build.problem
 
 
-def _trial(page: Page, host: str) -> None:
-    page.goto(reverse("transfers:link", args=[host]))
+def _done_blocks() -> dict[int, int]:
+    return dict(TrialBlock.objects.filter(done_at__isnull=False).values_list("position", "new_bytes"))
+
+
+def _trial(page: Page, product: Product, host: Host) -> None:
+    page.goto(reverse("transfers:link", args=[host.name]))
     page.get_by_label("Numbers of lanes").fill("1 2")
     page.get_by_label("Minutes for each of them").fill("0.05")
     page.get_by_role("button", name="Start a trial").click()
     expect(page.get_by_role("heading", name="compares 1 and 2 lanes")).to_be_visible()
     page.get_by_role("link", name="Watch the trial").click()
     expect(page.locator("ol.blocks .done").first).to_be_visible()  # the page refreshes itself
-    assert Trial.objects.get().state == TrialState.RUNNING
+    assert product.kill_workers("link") > 0
+    done = _done_blocks()
+    assert done and Trial.objects.get().state == TrialState.RUNNING
+    silent_since = timezone.now() - timedelta(seconds=LEASE_SILENCE_SECONDS + 1)
+    Lease.objects.filter(name=link_lease_name(host.pk)).update(heartbeat_at=silent_since)
     expect(page.locator(".state.finished")).to_be_visible()
     expect(page.locator("#answer")).to_contain_text("lanes")
     expect(page.get_by_role("table").first).to_contain_text("95 % interval")
     expect(page.locator(".chart .interval")).to_have_count(2)
-    assert TrialBlock.objects.filter(new_bytes__gt=0).count() == 10
+    after = _done_blocks()
+    assert len(after) == 10 and all(after[position] == brought for position, brought in done.items())
     page.get_by_role("button", name="Keep 2 lanes").click()
     expect(page.get_by_text("2 lanes are used from now on.")).to_be_visible()
     assert LaneSetting.objects.get().level == 2
