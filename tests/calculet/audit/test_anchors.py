@@ -1,0 +1,426 @@
+"""The head of the chain, kept outside the database: written once a day, signed, sent, and compared with the chain."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import socketserver
+import stat
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from django.core.management import CommandError, call_command
+from django.test import Client
+from django.utils import timezone
+from pytest_django.fixtures import Settings
+
+from calculet.actors import SYSTEM
+from calculet.audit.anchoring import ANCHORED, LEASE, anchor_now, anchor_run, anchors_due, line_of
+from calculet.audit.anchors import AnchorFileWrong, AnchorLine, Signature, anchor_append, anchors_read, signature_state
+from calculet.audit.models import Anchor, Event, Head, Walk
+from calculet.audit.walks import anchor_file, chain_follow, chain_verify, verdict_now
+from calculet.leases.services import lease_acquire
+from calculet.people.models import Person
+
+pytestmark = [pytest.mark.django_db, pytest.mark.databases]
+
+LINE = AnchorLine(datetime(2026, 3, 1, 0, 0, 2, tzinfo=UTC), 7, "ab" * 32)
+
+
+@pytest.fixture(autouse=True)
+def file(settings: Settings, tmp_path: Path) -> Path:
+    """Anchors of this test alone, in a folder outside the data folder."""
+    settings.ANCHOR_DIR = tmp_path / "anchors"
+    settings.ANCHOR_DIR.mkdir()
+    return anchor_file()
+
+
+@pytest.fixture
+def key(settings: Settings, tmp_path: Path) -> Ed25519PrivateKey:
+    """A configured key, and its public half beside it."""
+    made = Ed25519PrivateKey.generate()
+    path = tmp_path / "anchor-key.pem"
+    private = serialization.PrivateFormat.PKCS8
+    path.write_bytes(made.private_bytes(serialization.Encoding.PEM, private, serialization.NoEncryption()))
+    path.chmod(0o600)
+    public = made.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    (tmp_path / "public.pem").write_bytes(public)
+    settings.ANCHOR_KEY_FILE = str(path)
+    return made
+
+
+def cut(tamper: Callable[..., None], left: int) -> None:
+    """Remove the newest events, and set the head and the kept walk back: what is left holds in itself."""
+    digest = Event.objects.get(sequence=left).hash
+    tamper(
+        f"DELETE FROM audit_event WHERE sequence > {left}",
+        f"UPDATE audit_head SET sequence = {left}, hash = '{digest}'",
+        f"UPDATE audit_walk SET sequence = {left}, hash = '{digest}'",
+    )
+
+
+def today() -> int:
+    return timezone.now().astimezone(UTC).date().toordinal()
+
+
+def test_an_anchor_is_made_once_a_day_and_its_line_is_synced_for_all_to_read(chain: None, file: Path) -> None:
+    head = Head.objects.get()
+    assert anchors_due() == [today()]
+    anchor_run(today())
+    anchor_run(today())  # another beat
+    assert anchors_due() == []
+    anchor = Anchor.objects.get()
+    assert (anchor.sequence, anchor.hash) == (head.sequence, head.hash) == (5, Event.objects.get(sequence=5).hash)
+    assert file.read_text() == f"{line_of(anchor)}\n"
+    assert [(line.sequence, line.hash) for line in anchors_read(file)] == [(5, head.hash)]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644
+    assert [event.act for event in Event.objects.filter(sequence__gt=5)] == [ANCHORED]
+
+
+def test_the_next_day_gets_its_own(chain: None, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    anchor_run(today())
+    tomorrow = timezone.now() + timedelta(days=1)
+    monkeypatch.setattr(timezone, "now", lambda: tomorrow)
+    assert anchors_due() == [today()]
+    anchor_run(today())
+    assert [line.sequence for line in anchors_read(file)] == [5, 6]
+
+
+def test_an_empty_log_is_not_anchored() -> None:
+    assert anchors_due() == []
+
+
+def test_while_another_worker_anchors_nothing_is_done(chain: None, file: Path) -> None:
+    assert lease_acquire(name=LEASE) is not None
+    anchor_run(today())
+    assert not file.exists() and not Anchor.objects.exists()
+    with pytest.raises(CommandError, match="Another process anchors"):
+        call_command("anchor_audit")
+
+
+def test_a_kill_between_row_and_file_leaves_one_line(chain: None, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("calculet.audit.delivery.write", lambda _line: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            anchor_run(today())
+    assert anchors_due() == [today()]
+    anchor_run(today())
+    Anchor.objects.update(written_at=None)  # killed after the line, before the row told it
+    anchor_run(today())
+    assert file.read_text() == f"{line_of(Anchor.objects.get())}\n"
+
+
+def test_cutting_the_newest_events_is_named_by_the_anchor(tamper: Callable[..., None], file: Path) -> None:
+    anchor_now(actor=SYSTEM)
+    cut(tamper, 3)
+    verdict = verdict_now()
+    assert (verdict.broken_at, verdict.links) == (4, 3)
+    assert "events 4 to 5 were cut off: the anchor of" in str(verdict)
+    with pytest.raises(CommandError, match="broken at event 4: events 4 to 5 were cut off"):
+        call_command("verify_audit")
+    copy = file.rename(file.with_name("copy.txt"))  # who owns the machine may remove the file, but not every copy
+    call_command("verify_audit", stdout=StringIO())
+    with pytest.raises(CommandError, match="events 4 to 5 were cut off"):
+        call_command("verify_audit", "--anchors", str(copy))
+
+
+def test_a_chain_written_anew_is_named_by_the_anchor(tamper: Callable[..., None], file: Path) -> None:
+    anchor_append(file, str(AnchorLine(timezone.now(), 3, "cd" * 32)))
+    verdict = verdict_now()
+    assert (verdict.broken_at, verdict.links) == (3, 2)
+    assert "the chain was written anew up to it or before" in str(verdict)
+
+
+def test_a_broken_chain_is_not_anchored_and_is_told_once(
+    tamper: Callable[..., None], file: Path, audrey: Person
+) -> None:
+    tamper("UPDATE audit_event SET actor = 'mallory' WHERE sequence = 2")
+    anchor_run(today())
+    assert not file.exists() and not Anchor.objects.exists() and anchors_due() == []
+    assert Walk.objects.get().broken_at == 2
+    assert [event.act for event in Event.objects.filter(sequence__gt=5)] == ["audit.found_broken"]
+    with pytest.raises(CommandError, match=r"broken at event 2.*It was not anchored"):
+        call_command("anchor_audit")
+    assert Event.objects.count() == 6
+    tamper("UPDATE audit_event SET actor = 'system' WHERE sequence = 2")
+    assert not chain_follow() and Walk.objects.get().broken_at == 2, "only a whole walk takes it back"
+    assert chain_verify(actor=_actor(audrey)).whole
+    assert Walk.objects.get().broken_at is None and anchors_due() == [today()]
+
+
+def _actor(person: Person) -> Any:
+    return type(SYSTEM).of(person)
+
+
+def test_an_anchor_is_signed_and_anybody_can_check_it_with_openssl(
+    chain: None, key: Ed25519PrivateKey, file: Path, tmp_path: Path
+) -> None:
+    call_command("anchor_audit", stdout=StringIO())
+    words = file.read_text().split()
+    (tmp_path / "statement").write_text(" ".join(words[:4]))
+    (tmp_path / "signature").write_bytes(bytes.fromhex(words[6]))
+    check = ["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", "public.pem", "-rawin", "-in", "statement"]
+    subprocess.run([*check, "-sigfile", "signature"], cwd=tmp_path, check=True, capture_output=True)
+    out = StringIO()
+    call_command("verify_audit", "--public-key", str(tmp_path / "public.pem"), stdout=out)
+    assert "It holds what its 1 anchors say" in out.getvalue()
+
+
+def test_every_change_of_a_signed_line_is_seen(key: Ed25519PrivateKey, chain: None, file: Path, tmp_path: Path) -> None:
+    anchor_now(actor=SYSTEM)
+    ours = [key.public_key().public_bytes_raw().hex()]
+    [good] = anchors_read(file)
+    assert signature_state(good, ours) is Signature.GOOD
+    assert signature_state(good, []) is Signature.OTHER_KEY
+    text = str(good)
+    for place in range(len("anchor "), len(text)):
+        changed = text[:place] + ("1" if text[place] != "1" else "2") + text[place + 1 :]
+        file.write_text(f"{changed}\n")
+        try:
+            [found] = anchors_read(file)
+        except AnchorFileWrong:
+            continue
+        assert signature_state(found, ours) is not Signature.GOOD, changed
+    file.write_text(f"{good.statement}\n")  # the signature was taken off
+    with pytest.raises(CommandError, match="is not proven by the key: not signed"):
+        call_command("verify_audit", "--public-key", str(tmp_path / "public.pem"))
+
+
+@pytest.mark.parametrize(
+    ("mode", "content", "reason"),
+    [
+        (0o644, None, "other accounts can read it"),
+        (0o600, b"no key", "does not hold an Ed25519 private key"),
+        (0o600, b"", "does not hold an Ed25519 private key"),
+    ],
+)
+def test_a_key_that_cannot_be_used_leaves_an_unsigned_anchor_that_says_why(
+    chain: None, key: Ed25519PrivateKey, tmp_path: Path, mode: int, content: bytes | None, reason: str
+) -> None:
+    path = tmp_path / "anchor-key.pem"
+    if content is not None:
+        path.write_bytes(content)
+    path.chmod(mode)
+    with pytest.raises(CommandError, match=reason):
+        call_command("anchor_audit", stdout=StringIO())
+    anchor = Anchor.objects.get()
+    assert anchor.signature == "" and reason in anchor.unsigned_because and anchor.written_at is not None
+
+
+def test_a_key_as_ssh_keygen_makes_it_signs_as_well(chain: None, settings: Settings, tmp_path: Path) -> None:
+    path = tmp_path / "id"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)
+    settings.ANCHOR_KEY_FILE = str(path)
+    anchor_now(actor=SYSTEM)
+    call_command("verify_audit", "--public-key", f"{path}.pub", stdout=StringIO())
+
+
+@pytest.mark.parametrize("rest", [b"", b"anchor 2026-03-01T00:0"])
+def test_a_line_that_a_power_cut_left_half_is_written_again(file: Path, rest: bytes) -> None:
+    before = AnchorLine(datetime(2026, 2, 28, tzinfo=UTC), 3, "cd" * 32)
+    file.write_bytes(str(before).encode() + b"\n" + rest)
+    for _attempt in range(2):
+        anchor_append(file, str(LINE))
+    assert anchors_read(file) == [before, LINE]
+
+
+@pytest.mark.parametrize("line", ["anchor", "something else", "anchor 2026-13-01T00:00:02.000000Z 7 " + "ab" * 32, "é"])
+def test_a_line_that_is_no_anchor_is_named(file: Path, line: str) -> None:
+    file.write_text(f"{line}\n{LINE}\n" if line != "anchor" else f"{LINE}\n{line}\n")
+    with pytest.raises(AnchorFileWrong):
+        anchors_read(file)
+    assert verdict_now().broken_at == 1
+    with pytest.raises(CommandError, match="The anchor file"):
+        call_command("verify_audit")
+
+
+def test_a_link_in_the_place_of_the_file_is_not_followed(file: Path, tmp_path: Path) -> None:
+    file.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(AnchorFileWrong):
+        anchor_append(file, str(LINE))
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_folder_that_is_not_mounted_is_told_and_tried_again(chain: None, settings: Settings, tmp_path: Path) -> None:
+    settings.ANCHOR_DIR = tmp_path / "away"
+    anchor_run(today())
+    anchor = Anchor.objects.get()
+    assert "is not there; mount its disk" in anchor.problem and anchors_due() == []
+    (tmp_path / "away").mkdir()
+    Anchor.objects.update(not_before=timezone.now())
+    assert anchors_due() == [today()]
+    anchor_run(today())
+    assert Anchor.objects.get().problem == "" and anchors_read(anchor_file())[0].sequence == 5
+
+
+class _Taker(http.server.BaseHTTPRequestHandler):
+    status = 204
+    taken: list[tuple[str, str | None, dict[str, Any]]]
+
+    def do_POST(self) -> None:
+        said = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.taken.append((self.path, self.headers["Authorization"], said))
+        self.send_response(self.status)
+        self.send_header("Location", "/elsewhere")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_words: Any) -> None:
+        """Tests are quiet."""
+
+
+class _Mailbox(socketserver.StreamRequestHandler):
+    mails: list[str]
+
+    def handle(self) -> None:
+        """As much of SMTP as one mail needs."""
+        self.wfile.write(b"220 here\r\n")
+        while line := self.rfile.readline():
+            if line.upper().startswith(b"DATA"):
+                self.wfile.write(b"354 go on\r\n")
+                text = b""
+                while (part := self.rfile.readline()) != b".\r\n":
+                    text += part
+                self.mails.append(text.decode())
+            self.wfile.write(b"250 good\r\n" if not line.upper().startswith(b"QUIT") else b"221 bye\r\n")
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[type[socketserver.BaseRequestHandler]], int]]:
+    """Serve a handler in a thread; returns the port."""
+    servers = []
+
+    def start(handler: type[socketserver.BaseRequestHandler]) -> int:
+        server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), handler)
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        servers.append(server)
+        return int(server.server_address[1])
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def private(path: Path, text: str) -> str:
+    path.write_text(text)
+    path.chmod(0o600)
+    return str(path)
+
+
+def test_an_anchor_is_posted_and_mailed(
+    chain: None, settings: Settings, tmp_path: Path, serve: Callable[..., int]
+) -> None:
+    taker = type("Taker", (_Taker,), {"taken": []})
+    mailbox = type("Mailbox", (_Mailbox,), {"mails": []})
+    address = f"http://127.0.0.1:{serve(taker)}/hook?secret=1\nBearer word\n"
+    settings.ANCHOR_WEBHOOK_FILE = private(tmp_path / "webhook", address)
+    settings.ANCHOR_MAIL_FILE = private(tmp_path / "mail", f"smtp://127.0.0.1:{serve(mailbox)}")
+    settings.ANCHOR_MAIL_TO = ["audit@example.org"]
+    anchor_run(today())
+    anchor = Anchor.objects.get()
+    assert anchor.problem == "" and anchor.posted_at is not None and anchor.mailed_at is not None
+    [(path, word, said)] = taker.taken  # type: ignore[attr-defined]
+    assert (path, word) == ("/hook?secret=1", "Bearer word")
+    assert (said["sequence"], said["hash"], said["line"]) == (5, anchor.hash, str(line_of(anchor)))
+    [text] = mailbox.mails  # type: ignore[attr-defined]
+    assert anchor.hash in text.replace("=\r\n", "") and "audit@example.org" in text
+
+
+@pytest.mark.parametrize("status", [302, 404, 500])
+def test_a_webhook_that_refuses_is_told_without_its_secret_and_tried_again_alone(
+    chain: None, settings: Settings, tmp_path: Path, serve: Callable[..., int], file: Path, status: int
+) -> None:
+    taker = type("Taker", (_Taker,), {"taken": [], "status": status})
+    settings.ANCHOR_WEBHOOK_FILE = private(tmp_path / "webhook", f"http://127.0.0.1:{serve(taker)}/hook?secret=1")
+    anchor_run(today())
+    anchor = Anchor.objects.get()
+    assert "the webhook: 127.0.0.1 did not take it" in anchor.problem and "secret" not in anchor.problem
+    assert anchor.written_at is not None and anchor.not_before is not None and anchors_due() == []
+    taker.status = 200  # type: ignore[attr-defined]
+    Anchor.objects.update(not_before=timezone.now())
+    anchor_run(today())
+    assert Anchor.objects.get().problem == "" and len(taker.taken) == 2  # type: ignore[attr-defined]
+    assert len(anchors_read(file)) == 1
+
+
+@pytest.mark.parametrize("content", ["", "file:///etc/passwd", "ftp://example.org/"])
+def test_a_webhook_goes_over_http_alone(chain: None, settings: Settings, tmp_path: Path, content: str) -> None:
+    settings.ANCHOR_WEBHOOK_FILE = private(tmp_path / "webhook", content)
+    anchor_run(today())
+    assert "does not begin with an https:// address" in Anchor.objects.get().problem
+
+
+def test_pages_show_the_anchors_and_what_became_of_them(
+    tamper: Callable[..., None],
+    key: Ed25519PrivateKey,
+    file: Path,
+    audrey: Person,
+    signed_in: Callable[[Person], Client],
+) -> None:
+    anchor_now(actor=SYSTEM)
+    browser = signed_in(audrey)
+    page = browser.get("/audit/chain/").text
+    for words in ("still there</span>", "signed</span>", "written</span>", str(file), "made by hand"):
+        assert words in page
+    cut(tamper, 3)
+    file.unlink()
+    page = browser.get("/audit/chain/").text
+    assert "gone or changed</span>" in page and "gone from the file</span>" in page
+
+
+def test_the_chain_is_followed_as_it_grows_and_a_cut_is_noticed_at_once(tamper: Callable[..., None]) -> None:
+    chain_follow()
+    walk = Walk.objects.get()
+    assert (walk.sequence, walk.hash, walk.broken_at) == (5, Event.objects.get(sequence=5).hash, None)
+    anchor_now(actor=SYSTEM)
+    chain_follow()
+    assert Walk.objects.get().sequence == 6
+    anchor_file().unlink()
+    digest = Event.objects.get(sequence=3).hash
+    tamper("DELETE FROM audit_event WHERE sequence > 3", f"UPDATE audit_head SET sequence = 3, hash = '{digest}'")
+    chain_follow()
+    walk = Walk.objects.get()
+    assert walk.broken_at == 4 and "had been walked up to event 6" in walk.reason
+    assert not verdict_now().whole, "the whole walk remembers it too"
+
+
+@pytest.mark.parametrize(
+    ("statement", "broken"),
+    [
+        ("UPDATE audit_event SET actor = 'mallory' WHERE sequence = 5", 5),
+        ("DELETE FROM audit_event WHERE sequence = 4", 4),
+        ("DELETE FROM audit_event WHERE sequence = 5", 5),
+    ],
+)
+def test_what_is_new_is_verified_as_it_is_followed(tamper: Callable[..., None], statement: str, broken: int) -> None:
+    Walk.objects.create(pk=1, sequence=3, hash=Event.objects.get(sequence=3).hash, at=timezone.now())
+    tamper(statement)
+    chain_follow()
+    assert Walk.objects.get().broken_at == broken
+
+
+def test_a_long_chain_is_followed_in_pieces(chain: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calculet.audit.walks.FOLLOWED_AT_ONCE", 2)
+    found = []
+    for _tick in range(4):
+        chain_follow()
+        found.append(Walk.objects.get().sequence)
+    assert found == [2, 4, 5, 5]
+
+
+def test_a_private_file_that_is_a_pipe_does_not_hang(chain: None, settings: Settings, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    settings.ANCHOR_WEBHOOK_FILE = str(tmp_path / "pipe")
+    anchor_run(today())
+    assert "it is no plain file" in Anchor.objects.get().problem
