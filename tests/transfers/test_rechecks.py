@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.exceptions import ValidationError
@@ -21,6 +22,7 @@ from tests.sshd import Sshd
 from tests.transfers import jobs
 from transfers.models import Build, BuildState, Check
 from transfers.selectors.specs import build_folder, landed_path
+from transfers.services import verification
 from transfers.services.links import link_run
 from transfers.services.rechecks import recheck_request, recheck_run
 from transfers.services.ticks import due_now
@@ -121,3 +123,32 @@ def test_damage_whose_source_changed_is_stated_and_what_is_right_is_kept(
     assert build.state == BuildState.NEEDS_DECISION
     assert "source changed" in build.problem and "blob" in build.problem
     assert (path.parent / "blob.incoming").stat().st_size == SIZE_BYTES
+
+
+def test_the_row_says_verified_only_after_the_data_their_name_and_the_folder_are_on_the_disk(
+    host: Host, tmp_path: Path, alice: Person, bob: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs.landing_make(tmp_path / "home")
+    (tmp_path / "blob").write_bytes(os.urandom(SIZE_BYTES))
+    resource = resource_make(host, alice, tmp_path / "blob", kind="archive")
+    jobs.scan(resource, alice)
+    (build,) = jobs.approve(jobs.propose(host, alice, ("blob", "existing", [resource])), bob)
+    jobs.until_packed(build)
+    link_run(host.pk)
+    steps: list[str] = []
+    for owner, name in ((os, "link"), (os, "fsync"), (os, "fdatasync"), (verification, "advance")):
+        monkeypatch.setattr(owner, name, _noting(getattr(owner, name), name, steps))
+    verify_run(build.pk)
+    build.refresh_from_db()
+    assert build.state == BuildState.VERIFIED
+    named = steps.index("link")
+    assert {"fsync", "fdatasync"} & set(steps[:named]), "the data first"
+    assert steps[named + 1] == "fsync" and steps[-1] == "advance", "then the folder, and the row last of all"
+
+
+def _noting(real: Callable[..., Any], name: str, steps: list[str]) -> Callable[..., Any]:
+    def call(*words: Any, **named: Any) -> Any:
+        steps.append(name)
+        return real(*words, **named)
+
+    return call
