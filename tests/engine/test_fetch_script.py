@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import hashlib
 import os
 import random
@@ -220,3 +221,31 @@ def test_what_cannot_be_written_safely_is_refused_when_the_script_is_made(tmp_pa
     for wrong in (replace(reach, address="-oProxyCommand=x"), replace(reach, username="a b")):
         with pytest.raises(ScriptRefused):
             fetch_script(reach=wrong, landing="/l", builds=[ScriptBuild("t", "f", right, "")], jobs=1)
+
+
+def test_a_plain_dd_will_do(sshd: Sshd, shell: list[str], landing: Path, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    plain = tools / "dd"
+    plain.write_text(f'#!/bin/sh\ncase "$*" in *flag=*) exit 1 ;; esac\nexec {find("dd")} "$@"\n')
+    plain.chmod(0o755)
+    made = [written(tmp_path / "far", b"part%d" % at, size, at) for at, size in enumerate((70_003, 20_001))]
+    content = b"".join(data for _source, data in made)
+    parts = [(source, len(data)) for source, data in made]
+    spec = build_of_parts(key="k", parts=parts, folder=landing / "far/set/1", name=b"joined")
+    build = ScriptBuild("far/set/1", "far/set/1", digested(spec, content), hashlib.sha256(content).hexdigest())
+    done = run(sshd, shell, landing, [build], PATH=f"{tools}:{os.environ['PATH']}")
+    assert done.returncode == 0, done.stderr
+    assert (landing / "far/set/1/joined.incoming").read_bytes() == content
+
+
+def test_it_leaves_alone_what_the_product_fetches_at_the_moment(sshd: Sshd, landing: Path, tmp_path: Path) -> None:
+    need("flock")
+    source, content = written(tmp_path / "far", b"archive", 1000)
+    folder = landing / "far/one/1"
+    folder.mkdir(parents=True)
+    with (folder / "one.tar.ledger").open("wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        done = run(sshd, [str(find("dash"))], landing, [single(landing, source, content)])
+    assert done.returncode == 1 and b"the product fetches into this at the moment" in done.stderr
+    assert (folder / "one.tar.ledger").exists() and not (folder / "one.tar.incoming").exists()

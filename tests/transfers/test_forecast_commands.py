@@ -55,6 +55,7 @@ def test_programs_get_seconds_and_bytes_and_another_order_changes_nothing(lab: P
     lab.measure(bytes_per_second=100_000)
     found = figures()
     assert (found["basis"], found["bytes_per_second"]) == ("measured", 100_000)
+    assert (found["measured_alike"], found["is_limited"]) == ("channel", False)
     assert [row["name"] for row in found["packs"]] == ["first", "second", "held"]
     assert found["packs"][1]["expected_seconds"] == found["capabilities"][0]["expected_seconds"] == 84
     assert found["packs"][1]["likely_by_seconds"] > 84

@@ -62,6 +62,8 @@ def _figures(board: Board) -> dict[str, Any]:
         "basis": goodput.basis if goodput is not None else None,
         "bytes_per_second": round(goodput.mean) if goodput is not None else None,
         "measured_seconds": round(goodput.measured_seconds) if goodput is not None else 0,
+        "measured_alike": goodput.alike if goodput is not None and goodput.basis == "measured" else None,
+        "is_limited": paces is not None and paces.paces is not None and paces.paces.limits is not None,
         "packs": [
             {
                 "name": row.pack.name,
