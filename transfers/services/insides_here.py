@@ -28,7 +28,7 @@ def insides_here_due() -> list[int]:
     rows = Build.objects.filter(state__in=_OPENED, mode=Mode.EXISTING).exclude(sha256="")
     builds = {
         build.pk: bytes.fromhex(build.sha256)
-        for build in rows.prefetch_related("item__resources")
+        for build in rows.only("sha256", "archive_name", "item").prefetch_related("item__resources")
         if is_archive_name(build.archive_name.encode("utf-8", "surrogateescape"))
         or any(resource.kind in _IMAGES for resource in build.item.resources.all())
     }
