@@ -57,7 +57,10 @@ def digests_ask_due() -> list[int]:
     finished = Scan.objects.filter(resource=OuterRef("pk"), state=ScanState.FINISHED)
     latest = Subquery(finished.order_by("-finished_at", "-pk").values("pk")[:1])
     by_host = Q(digest_policy="", host__digest_policy__in=_ASKING)
-    wanted = Resource.objects.filter(Q(digest_policy__in=_ASKING) | by_host).annotate(latest_id=latest)
+    ruled = Resource.objects.filter(Q(digest_policy__in=_ASKING) | by_host)
+    if not ruled.exists():  # asked at each tick, and true nearly everywhere
+        return []
+    wanted = ruled.annotate(latest_id=latest)
     asked = DigestRun.objects.filter(Q(scan=OuterRef("latest_id")) | Q(resource=OuterRef("pk"), state__in=UNDER_WAY))
     wanted = wanted.filter(~Exists(asked), latest_id__isnull=False).select_related("host")
     runs = (_ask(resource, resource.latest_id) for resource in wanted)

@@ -63,6 +63,7 @@ def test_nothing_is_taken_without_a_policy(row: Resource, alice: Person) -> None
     assert digest_policy.digests_ask_due() == []
 
 
+@pytest.mark.databases
 def test_each_scan_is_asked_for_once_and_only_files_of_the_size(row: Resource, alice: Person, tree: Path) -> None:
     digest_policy.host_policy_set(host=row.host, policy="over", over_bytes=1000, actor=Actor.of(alice))
     first = scanned(row, alice)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import mmap
 import os
 import socket
@@ -11,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from django.core.management import call_command
 from django.urls import reverse
 from django.utils import timezone
 
@@ -151,6 +153,13 @@ def test_what_takes_a_shell_is_refused_beforehand_and_the_page_says_so(
     assert "SFTP only" in page and "over SFTP" in page and "No shell answers here" in page
     resource_page = client.get(reverse("inventory:resource", args=[row.pk])).text
     assert "take a shell" in resource_page and 'id="digests"' not in resource_page
+
+
+def test_the_command_says_what_cannot_be_done(bare: Host, alice: Person) -> None:
+    said = io.StringIO()
+    call_command("probe", bare.name, as_person=alice.username, stdout=said)
+    assert "SFTP only" in said.getvalue() and "No shell answers here" in said.getvalue()
+    assert "not there" not in said.getvalue()
 
 
 def test_no_digest_is_taken_from_memory_where_the_identity_is_not_known(bare: Host, alice: Person, tree: Path) -> None:

@@ -125,6 +125,7 @@ TO_BRING = {b"touched", b"grown", b"link", b"folder/" + BAD}
 
 
 class TestDrift:
+    @pytest.mark.databases
     def test_a_plan_that_rests_on_what_changed_is_marked_with_the_files(
         self, in_force: Build, row: Resource, alice: Person, tree: Path, signed_in: Callable[[Person], Client]
     ) -> None:

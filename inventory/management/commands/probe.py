@@ -42,7 +42,10 @@ class Command(BaseCommand):
     @staticmethod
     def _lines(report: ProbeReport) -> list[str]:
         free = "unknown" if report.free_bytes is None else f"{report.free_bytes:,} bytes"
-        lines = [f"{report.system} {report.machine}, free at {report.staging_parent}: {free}"]
+        what = f"{report.system} {report.machine}" if report.has_shell else "SFTP only"
+        lines = [f"{what}, free at {report.staging_parent}: {free}"]
+        if not report.has_shell:
+            return lines + [f"- {sentence}" for sentence in report.missing_steps()]
         programs = ("find", "tar", "stat", "dd", "sha256sum", "xargs", "zstd", "python3")
         lines += [f"  {name:<10} {getattr(report, name) or 'not there'}" for name in programs]
         return lines + [f"- {sentence}" for sentence in report.missing_steps()]
