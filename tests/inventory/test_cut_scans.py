@@ -22,6 +22,7 @@ from inventory.models import Entry, Scan, ScanState
 from inventory.scan import ScanEntry
 from inventory.services import scans
 from inventory.services.listing import Listing
+from inventory.services.storing import entries_store
 from tests.hosts import host_make, resource_make
 from tests.sshd import Sshd
 
@@ -81,7 +82,7 @@ def test_a_worker_killed_while_it_stores_leaves_nothing_double(
     if not worker:
         try:
             monkeypatch.setattr(scans, "STORE_ENTRIES", 100)
-            store = scans.entries_store
+            store = entries_store
 
             def slowly(*given: Any) -> None:
                 store(*given)

@@ -226,8 +226,7 @@ class TestDeltas:
         compared()
         drift = ItemDrift.objects.get(item__revision=draft)
         assert (drift.to_bring, drift.removed) == (0, 1)
-        row.refresh_from_db()
-        assert row.stale_since is None
+        assert Resource.objects.get(pk=row.pk).stale_since is None
         page = signed_in(alice).get(reverse("transfers:pack", args=[row.host.name, "data"])).text
         assert "Nothing is to be brought" in page and "data-delta-1" in page and 'id="delta"' not in page
         assert (
