@@ -77,6 +77,11 @@ test-deps:
 
 bench: $(product)
 	$(bin)/python -m benchmarks.fetch_against_peers
+	$(bin)/python -m benchmarks.scan_store
+	$(bin)/python -m benchmarks.inventory_pages
+	$(bin)/python -m benchmarks.inventory_pages --postgres || true
+	$(bin)/python -m benchmarks.rule_preview
+	$(bin)/python -m benchmarks.overlap_of_two
 
 soak: $(product)
 	$(bin)/python -m benchmarks.soak --minutes $(MINUTES)

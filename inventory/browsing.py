@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 
 from django.db.models import Q, Sum
 
+from inventory.columns import columns_made
 from inventory.models import Entry, Scan
 from inventory.remote.names import RemoteName, escape, unescape
 
@@ -90,7 +91,14 @@ def entry_at_key(scan: Scan, key: str) -> Entry | None:
 
 
 def entry_find(scan: Scan, name: bytes) -> Entry | None:
-    """The entry of a scan with exactly this name, by halving; None when there is none."""
+    """The entry of a scan with exactly this name; None when there is none.
+
+    A listing that was made into columns knows its place; else it is found by halving.
+    """
+    columns = columns_made(scan)
+    if columns is not None:
+        number = columns.number_of(name)
+        return None if number is None else scan.entries.filter(position=columns.positions[number]).first()
     wanted, low, high = _parts(name), 0, _last_position(scan)
     while low <= high:
         middle = (low + high) // 2

@@ -140,17 +140,26 @@ _lock = threading.Lock()
 
 def columns_of(scan: Scan) -> Columns:
     """A listing's columns, from its file; made from the rows when there is none yet."""
+    return columns_made(scan) or _keep_open(scan.key.hex, columns_make(scan))
+
+
+def columns_made(scan: Scan) -> Columns | None:
+    """A listing's columns when they were made before; None when making them would take a while."""
     key = scan.key.hex
     with _lock:
         if key in _open:
             _open.move_to_end(key)
             return _open[key]
-    found = _mapped(_path(key)) or columns_make(scan)
+    found = _mapped(_path(key))
+    return None if found is None else _keep_open(key, found)
+
+
+def _keep_open(key: str, columns: Columns) -> Columns:
     with _lock:
-        _open[key] = found
+        _open[key] = columns
         while len(_open) > _KEPT_OPEN:
             _open.popitem(last=False)
-    return found
+    return columns
 
 
 def columns_make(scan: Scan) -> Columns:

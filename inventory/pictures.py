@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-from django.db.models import Case, F, QuerySet, Value, When
-from django.db.models.functions import Coalesce
+from itertools import islice
 
 from inventory.browsing import folder_key
+from inventory.columns import columns_of
 from inventory.models import Entry, Resource, Scan
 from inventory.remote.names import escape
 from inventory.treemap import Box, treemap
 
 WIDTH, HEIGHT = 1000.0, 320.0
 BOXES = 40
+SORTED_HERE = 2000
 _LETTER_WIDTH, _LINE_HEIGHT = 7.0, 16.0
 
 
@@ -42,8 +42,8 @@ def folder_picture(scan: Scan, folder: Entry) -> list[Tile]:
     """What lies in a folder by its bytes; the small ones as one. Empty when nothing has any."""
     if not folder.bytes_below:
         return []
-    rows = list(_weighed(scan, folder)[:BOXES])
-    things = [(entry, int(entry.weight)) for entry in rows if entry.weight]  # type: ignore[attr-defined]
+    rows = [(entry, _weight(entry)) for entry in _heaviest(scan, folder)]
+    things = [(entry, weight) for entry, weight in rows if weight]
     rest = folder.bytes_below - sum(weight for _entry, weight in things)
     sizes = [weight for _entry, weight in things] + ([rest] if rest > 0 else [])
     boxes = treemap(sizes, WIDTH, HEIGHT)
@@ -58,13 +58,22 @@ def folder_picture(scan: Scan, folder: Entry) -> list[Tile]:
     return tiles
 
 
-def _weighed(scan: Scan, folder: Entry) -> QuerySet[Entry]:
-    weight = Case(
-        When(kind=Entry.Kind.FOLDER, then=Coalesce(F("bytes_below"), Value(0))),
-        When(kind=Entry.Kind.FILE, then=F("size_bytes")),
-        default=Value(0),
-    )
-    return scan.entries.filter(parent=folder.position).annotate(weight=weight).order_by("-weight", "position")
+def _heaviest(scan: Scan, folder: Entry) -> list[Entry]:
+    """What lies directly in a folder, the largest of it, largest first."""
+    inside = scan.entries.filter(parent=folder.position).order_by("position")
+    rows = list(inside[: SORTED_HERE + 1])
+    if len(rows) > SORTED_HERE:  # a folder of a million: its listing knows the largest without reading all rows
+        columns = columns_of(scan)
+        own = columns.number_at(folder.position)
+        largest = islice((number for number in columns.by_size if columns.parents[number] == own), BOXES)
+        rows = list(inside.filter(position__in=[columns.positions[number] for number in largest]))
+    return sorted(rows, key=lambda entry: (-_weight(entry), entry.position))[:BOXES]
+
+
+def _weight(entry: Entry) -> int:
+    if entry.kind == Entry.Kind.FOLDER:
+        return entry.bytes_below or 0
+    return entry.size_bytes if entry.kind == Entry.Kind.FILE else 0
 
 
 def inventory_picture(resources: Sequence[Resource]) -> list[Tile]:

@@ -152,8 +152,8 @@ class Entry(models.Model):
         indexes: ClassVar = [
             models.Index(fields=["scan", "parent", "position"], name="entry_of_a_folder"),
             models.Index(
-                fields=["scan", "position"],
-                condition=models.Q(kind="file", sha256__isnull=True),
+                fields=["scan", "kind", "position"],
+                condition=models.Q(sha256__isnull=True),  # no value in it: SQLite would not match a query's against it
                 name="entry_without_a_digest",
             ),
         ]

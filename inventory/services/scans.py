@@ -27,6 +27,7 @@ from calculet.leases.services import (
 )
 from calculet.lifecycle import SYSTEM, Actor, StateConflict, advance
 from calculet.people.roles import Act, require
+from inventory.columns import columns_forget, columns_make
 from inventory.connect import open_remote
 from inventory.models import Entry, Host, ListedBy, Resource, Scan, ScanState, SizeBasis
 from inventory.remote.base import (
@@ -135,6 +136,7 @@ def scan_run(scan_id: int, *, progress: Progress | None = None) -> None:
             _run(scan, held, progress or (lambda _seen: None))
             if scan.state == ScanState.FINISHED:
                 _prune(scan, held)
+                columns_make(scan)  # a page that needs them would make them, and keep somebody waiting
     except LeaseTaken as taken:
         logger.info("%s", taken)
     except _Stopped:
@@ -354,6 +356,7 @@ def _entries_remove(scan: Scan, held: Held) -> None:
     last = Entry.objects.filter(scan=scan).aggregate(last=Max("position"))["last"]
     if last is None:
         return
+    columns_forget(scan)
     for begin in range(0, last + 1, _REMOVE_ENTRIES):
         with transaction.atomic():
             lease_hold(held)

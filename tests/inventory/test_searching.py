@@ -144,10 +144,12 @@ def test_a_search_that_takes_too_long_says_where_it_goes_on(
     assert found.is_cut and found.next_start is not None and found.matches == []
 
 
+@pytest.mark.parametrize("most", [2000, 1])
 def test_a_picture_shows_a_folders_content_by_size_and_the_small_as_one(
-    host: Host, monkeypatch: pytest.MonkeyPatch
+    host: Host, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     monkeypatch.setattr(pictures, "BOXES", 2)
+    monkeypatch.setattr(pictures, "SORTED_HERE", most)
     scan = scan_of(host, {b"big/x": 700, b"mid": 200, b"s1": 60, b"s2": 40})
     tiles = pictures.folder_picture(scan, root(scan))
     assert [(tile.words, tile.size_bytes, tile.key) for tile in tiles] == [
