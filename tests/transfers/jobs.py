@@ -13,6 +13,8 @@ from calculet.people.models import Person
 from inventory.models import Host, Resource
 from inventory.services.scans import scan_request, scan_run
 from transfers.models import Build, BuildState, Item, Landing, Revision
+from transfers.selectors.adoptions import adoptions_due
+from transfers.services.adoptions import adoption_run
 from transfers.services.links import link_run
 from transfers.services.packing import pack_run
 from transfers.services.plans import draft_start, item_set, revision_approve, revision_propose
@@ -86,9 +88,11 @@ def until_packed(build: Build, *, seconds: float = 30.0) -> Build:
 
 
 def bring_home(builds: Sequence[Build], after_link: Callable[[], None] = lambda: None) -> None:
-    """Pack, fetch, verify, open and report builds of one host."""
+    """Pack, take over what is here, fetch, verify, open and report builds of one host."""
     for build in builds:
         until_packed(build)
+    for adoption in adoptions_due():
+        adoption_run(adoption)
     link_run(builds[0].pack.plan.host_id)
     after_link()
     for build in builds:

@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 
 import pytest
-from django.core.exceptions import ValidationError
 
 from calculet.actors import Actor
 from calculet.people.models import Person
@@ -18,7 +17,7 @@ from tests.parts import need
 from tests.sshd import Sshd
 from tests.transfers import jobs
 from tests.transfers.test_main_job import same_tree, sums_pass, unpack
-from transfers.models import Build, BuildState, Check, Item, Revision, UnpackState
+from transfers.models import Build, BuildState, Check, Revision, UnpackState
 from transfers.selectors.specs import landed_path, list_members
 from transfers.services import plans
 from transfers.services.builds import build_replace
@@ -214,62 +213,6 @@ def test_a_build_whose_carrier_holds_something_else_fails_with_what_to_do(
     assert build.state == BuildState.FAILED
     assert "2 files of this pack are left to other packs" in build.problem
     assert "left to “a”. What is here is kept. Propose the plan anew" in build.problem
-
-
-def test_a_carrier_that_leaves_the_draft_is_not_counted_on(
-    sshd: Sshd, alice: Person, bob: Person, tmp_path: Path, trees: Path
-) -> None:
-    host = host_make(sshd, alice)
-    one, two = digested(host, alice, trees / "one", trees / "two")
-    revision = draft(host, alice, ("a", "files", one), ("b", "files", two))
-    actor = Actor.of(alice)
-    for item in revision.items.order_by("position"):
-        plans.item_preview(item=item, actor=actor)
-    item = Item.objects.get(pack__name="b")
-    assert item.satisfied_list is not None
-    plans.item_remove(item=Item.objects.get(pack__name="a"), actor=actor)
-    left = Item.objects.get(pack__name="b")
-    assert left.entry_list is None
-    assert left.satisfied_list is None
-    assert left.carriers == []
-    plans.revision_propose(revision=revision, actor=actor)
-    left.refresh_from_db()
-    assert [row["pack"] for row in left.carriers] == ["b"]  # only its own copy of a file is left out
-
-
-def test_without_the_wish_everything_is_carried_and_it_is_said_what_could_be_left_out(
-    sshd: Sshd, alice: Person, tmp_path: Path, trees: Path
-) -> None:
-    host = host_make(sshd, alice)
-    one, two = digested(host, alice, trees / "one", trees / "two")
-    revision = draft(host, alice, ("a", "archive", one), ("b", "archive", two), leaves=False)
-    plans.revision_propose(revision=revision, actor=Actor.of(alice))
-    item = Item.objects.get(pack__name="b")
-    assert item.entry_list is not None and item.satisfied_list is None
-    assert item.entry_list.total_bytes == 2 * 300_000 + 2 * 200_000 + 20
-    assert {row["pack"]: row["bytes"] for row in item.carriers} == {"a": 300_000, "b": 200_000}
-
-
-def test_a_pack_of_which_others_carry_everything_is_refused_with_what_to_do(
-    sshd: Sshd, alice: Person, tmp_path: Path, trees: Path
-) -> None:
-    host = host_make(sshd, alice)
-    one, two = digested(host, alice, trees / "one/sub", trees / "two/deep")
-    revision = draft(host, alice, ("a", "files", one), ("b", "files", two))
-    with pytest.raises(ValidationError, match="Other packs carry everything that is in pack “b”"):
-        plans.revision_propose(revision=revision, actor=Actor.of(alice))
-
-
-def test_the_approval_is_of_what_is_left_out_as_well(
-    sshd: Sshd, alice: Person, bob: Person, tmp_path: Path, trees: Path
-) -> None:
-    host = host_make(sshd, alice)
-    one, two = digested(host, alice, trees / "one", trees / "two")
-    revision = draft(host, alice, ("a", "files", one), ("b", "files", two))
-    plans.revision_propose(revision=revision, actor=Actor.of(alice))
-    Item.objects.filter(pack__name="b").update(satisfied_list=None)
-    with pytest.raises(ValidationError, match="is not what is proposed now"):
-        plans.revision_approve(revision=revision, digest=revision.digest, actor=Actor.of(bob))
 
 
 def test_an_existing_archive_that_lies_in_a_later_tree_is_lent_whole(
