@@ -20,6 +20,7 @@ from calculet.audit.services import record
 from calculet.people.roles import Act, require
 
 CLEARING = "clearing.*"  # the acts by which files at their source are removed
+NAME_CHARACTERS = 60
 VIEWS_AT_MOST = 30
 
 
@@ -110,14 +111,16 @@ BUILT_IN = (
 
 def views_of(actor: Actor) -> QuerySet[SavedView]:
     """The views that a person saved."""
-    return SavedView.objects.filter(person_id=actor.user.pk if actor.user is not None else None)
+    if actor.user is None:
+        return SavedView.objects.none()
+    return SavedView.objects.filter(person=actor.user)
 
 
 def view_save(*, name: str, wanted: Filter, actor: Actor) -> SavedView:
     """Save a filter under a name; one of that name is replaced. Raises NotAllowed, ValidationError."""
     require(actor.user, Act.AUDIT_READ)
     name = name.strip()
-    if not name or len(name) > 60 or not wanted:
+    if not name or len(name) > NAME_CHARACTERS or not wanted:
         raise ValidationError(_("A view needs a name of at most 60 characters and a filter. Nothing was saved."))
     query = urlencode(wanted.told())
     if len(query) > 2000:

@@ -10,7 +10,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from calculet.audit.exports import Form
-from calculet.audit.filters import Filter, values_known
+from calculet.audit.filters import NAME_CHARACTERS, Filter, values_known
 
 _PACKS_OFFERED = 500
 
@@ -71,4 +71,4 @@ class ExportForm(forms.Form):
 class ViewForm(forms.Form):
     """The name of a view."""
 
-    name = forms.CharField(label=_("Name of the view"), max_length=60)
+    name = forms.CharField(label=_("Name of the view"), max_length=NAME_CHARACTERS)

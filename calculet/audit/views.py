@@ -46,7 +46,7 @@ def log(request: PersonRequest) -> HttpResponse:
         "own": own,
         "current_own": next((view for view in own if filters.same_query(view.query, query)), None),
         "may_export": request.user.may(Act.AUDIT_EXPORT),
-        "view_name_limit": ViewForm.base_fields["name"].max_length,
+        "view_name_limit": filters.NAME_CHARACTERS,
     }
     return render(request, "calculet/audit.html", context)
 

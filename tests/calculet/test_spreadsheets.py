@@ -6,7 +6,7 @@ import io
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calculet.spreadsheets import cell_safe, cell_true, csv_read, csv_rows
@@ -41,6 +41,7 @@ def test_a_spreadsheet_with_another_separator_finds_no_formula_either(text: str)
         assert not re.match(r'[\s"]*[=+@＝＋－＠]|[\s"]*-(?![0-9.]+"?$)', part), line
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_every_cell_is_safe_and_comes_back(text: str) -> None:
     safe = cell_safe(text)
@@ -48,6 +49,7 @@ def test_every_cell_is_safe_and_comes_back(text: str) -> None:
     assert re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", safe) or not re.match(r'[^\S\t\r\n"]*[=+\-@＝＋－＠\t\r\n]', safe)
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(TEXTS, min_size=1, max_size=3), max_size=4))
 def test_rows_come_back_from_a_file(rows: list[list[str]]) -> None:
     assert list(csv_read(io.StringIO("".join(csv_rows(rows)), newline=""))) == rows
