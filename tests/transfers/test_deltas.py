@@ -150,6 +150,7 @@ class TestDrift:
         assert "stale since" in plan
         page = client.get(reverse("transfers:pack", args=[row.host.name, "data"])).text
         assert "folder/b\\xff\\nd" in page and "gone" in page and 'id="delta"' in page
+        assert "listed before its files changed" in client.get(reverse("transfers:overview")).text
         assert Event.objects.filter(act="pack.stale").count() == 2
 
     def test_what_was_put_back_is_no_drift_where_a_digest_can_tell(

@@ -150,6 +150,13 @@ def deltas_shown(pack: Pack) -> list[DeltaShown]:
     return [DeltaShown(item.pack, item, build_of(item)) for item in newest.values()]
 
 
+def drifts_of_plans() -> QuerySet[ItemDrift]:
+    """Packs of plans in force that are not at home and whose files are not as they were listed; names are not read."""
+    rows = ItemDrift.objects.filter(Q(added__gt=0) | Q(changed__gt=0), item__revision__state=RevisionState.APPROVED)
+    rows = rows.exclude(Exists(Build.objects.filter(pack=OuterRef("item__pack"), state__in=_HOME)))
+    return rows.select_related("item__pack__plan__host").defer("names").order_by("item__pack__position")
+
+
 def drift_of(item: Item | None) -> ItemDrift | None:
     """What the latest scans found otherwise than an item's pack holds; None when nothing is known."""
     return ItemDrift.objects.filter(item=item).first() if item is not None else None

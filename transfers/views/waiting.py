@@ -15,7 +15,9 @@ from calculet.people.models import Person
 from calculet.people.roles import Act
 from transfers.models import Build, BuildState
 from transfers.selectors import overview
+from transfers.selectors.adoptions import adoptions_compared
 from transfers.selectors.board import Board
+from transfers.selectors.drifting import drifts_of_plans
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,14 @@ class Wrong:
 
 def waiting_for(person: Person) -> list[Waiting]:
     """Everything that waits for a person, what this one may decide first."""
-    found = [*_proposals(person), *_builds(person), *_hosts(person), *_holds(person), *_declined(person)]
+    found = [
+        *_proposals(person),
+        *_builds(person),
+        *_adoptions(person),
+        *_hosts(person),
+        *_holds(person),
+        *_declined(person),
+    ]
     return sorted(found, key=lambda one: not one.is_mine)
 
 
@@ -67,6 +76,20 @@ def _proposals(person: Person) -> Iterator[Waiting]:
             act=_("Compare"),
             is_mine=person.may(Act.TIER_APPROVE) and proposal.author_id != person.pk,
             at=proposal.created_at,
+        )
+
+
+def _adoptions(person: Person) -> Iterator[Waiting]:
+    for adoption in adoptions_compared():
+        pack = adoption.build.pack
+        yield Waiting(
+            words=_("%(size)s of %(pack)s are here already: copy or take them")
+            % {"size": bytes_short(adoption.matched_bytes), "pack": pack},
+            detail=_("%(host)s · until then the pack is not fetched") % {"host": pack.plan.host},
+            address=reverse("transfers:adopt", args=[pack.plan.host.name, pack.name]),
+            act=_("Decide"),
+            is_mine=person.may(Act.FETCH),
+            at=adoption.requested_at,
         )
 
 
@@ -163,6 +186,14 @@ def wrong_now(boards: Sequence[Board]) -> list[Wrong]:
     for unpack in overview.unpacks_failed():
         words = _("Unpacking %(pack)s") % {"pack": unpack.build.pack}
         found.append(Wrong("bad", words, unpack.problem, pack_address(unpack.build), unpack.finished_at))
+    for drift in drifts_of_plans():
+        pack = drift.item.pack
+        sentence = _("It was listed before its files changed on the host: %(count)s to bring (%(size)s).") % {
+            "count": f"{drift.to_bring:,}",
+            "size": bytes_short(drift.bytes_to_bring),
+        }
+        address = reverse("transfers:pack", args=[pack.plan.host.name, pack.name]) + "#drift"
+        found.append(Wrong("warn", str(pack), sentence, address, drift.since))
     for resource in overview.resources_stale():
         sentence = _("It changed on the host after its copy was verified here (%(size)s).") % {
             "size": bytes_short(resource.verified_bytes)
