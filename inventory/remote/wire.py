@@ -19,11 +19,9 @@ class Wire:
     """A connection as this machine's kernel sees it. We mostly receive, so the host's own view says more."""
 
     cipher: str
-    round_trip_seconds: float
     received_bytes: int
     received_segments: int
     out_of_order_segments: int  # hints at loss on the way to us; 0 where the kernel does not count them
-    sent_again_segments: int  # of what we sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +55,9 @@ def read_wire(connected: socket.socket, *, cipher: str) -> Wire | None:
 
     return Wire(
         cipher=cipher,
-        round_trip_seconds=word(68) / 1e6,
         received_bytes=int(struct.unpack_from("=Q", raw, 128)[0]),
         received_segments=word(152),
         out_of_order_segments=word(224),
-        sent_again_segments=word(100),
     )
 
 

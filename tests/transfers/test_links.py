@@ -18,9 +18,9 @@ from tests.hosts import host_make, resource_make
 from tests.sshd import Sshd
 from tests.transfers import jobs
 from transfers.models import Build, BuildState, Check, Chunk
+from transfers.selectors.specs import landed_path
 from transfers.services.links import link_lease_name, link_run
 from transfers.services.ticks import due_now
-from transfers.selectors.specs import landed_path
 from transfers.services.verification import open_run, verify_run
 
 pytestmark = pytest.mark.django_db

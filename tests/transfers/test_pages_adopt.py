@@ -101,6 +101,7 @@ def test_what_matched_waits_for_a_word_on_the_packs_page_too(
     )
     client = signed_in(alice)
     assert "the pack waits for your word" in _text(client.get(reverse("transfers:pack", args=["lab", "one"])))
+    assert "3.15 MB of one are here already: copy or take them" in _text(client.get(reverse("transfers:overview")))
     seen = _text(client.get(_address(lab)))
     assert "/left/\\xff" in seen and "need not be fetched" in seen and "left out" in seen
     assert "cannot be taken itself: it lies on another disk" in seen and "Take the file itself" not in seen

@@ -80,7 +80,9 @@ def _path(facts: Facts) -> Iterator[Advice]:
     if loss is not None:
         words += f"; of {loss[1]:,} segments that the host sent, {loss[0]:.2%} were sent again: at most that was lost"
     elif not facts.has_ss:
-        words += "; the host has no ss, so what was lost on the way to us could not be counted"
+        words += "; the host has no ss, so what it sent again could not be counted"
+        if facts.one is not None and facts.one.out_of_order is not None:
+            words += f"; here {facts.one.out_of_order:.2%} of the segments came out of order, which hints at loss"
     else:
         words += "; too few segments were sent to say what share was lost"
     figures = {

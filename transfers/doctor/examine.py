@@ -199,7 +199,10 @@ def _bring(
     if counter.error is not None and not received:
         raise counter.error
     wire = stream.wire() if isinstance(stream, SshShellStream) else None
-    one = OneConnection(spent, received, received / spent, cipher=wire.cipher if wire is not None else "")
+    one = OneConnection(spent, received, received / spent)
+    if wire is not None:
+        share = wire.out_of_order_segments / wire.received_segments if wire.received_segments else None
+        one = replace(one, cipher=wire.cipher, out_of_order=share)
     if received > MEBIBYTE:
         one = replace(one, own_seconds_a_byte=own / received)
     times = [one.processor_seconds if one is not None else None for one in (host_before, host_after)]

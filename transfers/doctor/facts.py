@@ -21,6 +21,7 @@ class OneConnection:
     window_segments: int | None = None
     segment_bytes: int = 1448
     cipher: str = ""
+    out_of_order: float | None = None  # share of the segments that came here, as our kernel counted them
     host_seconds_a_byte: float | None = None  # processor time of its sshd
     own_seconds_a_byte: float | None = None  # processor time here, cipher and reading together
 

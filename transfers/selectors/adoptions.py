@@ -22,6 +22,12 @@ def adoptions_of(build: Build) -> list[Adoption]:
     return list(Adoption.objects.filter(build=build).select_related("former", "requested_by"))
 
 
+def adoptions_compared() -> list[Adoption]:
+    """Those that wait for a person's word."""
+    rows = Adoption.objects.filter(state=AdoptionState.COMPARED)
+    return list(rows.select_related("build__pack__plan__host").order_by("requested_at"))
+
+
 def adoptions_due() -> list[int]:
     """Those that an act should take further now."""
     now = timezone.now()

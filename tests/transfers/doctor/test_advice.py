@@ -103,7 +103,9 @@ def test_few_segments_say_nothing_about_loss_and_no_ss_is_said() -> None:
     few = replace(LOSSY, ours=None, one=replace(LOSSY.one or OneConnection(1, 1, 1), sent_segments=50))
     assert link_loss(few) is None
     assert "too few segments" in said(few, KNOWN, "path").sentence
-    assert "has no ss" in said(replace(few, has_ss=False), KNOWN, "path").sentence
+    hinted = replace(few, has_ss=False, one=replace(few.one or OneConnection(1, 1, 1), out_of_order=0.012))
+    told = said(hinted, KNOWN, "path").sentence
+    assert "has no ss" in told and "1.20% of the segments came out of order" in told
 
 
 def test_a_link_that_was_never_used_gets_advice_to_use_it() -> None:

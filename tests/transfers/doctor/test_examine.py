@@ -10,6 +10,7 @@ import pytest
 from inventory.remote.names import RemoteName
 from inventory.remote.pool import SshRemote
 from inventory.remote.wire import read_ss
+from tests.engine.books import Books, RunningLink, noise, one_file, wait_until
 from tests.fakes import MemoryRemote
 from tests.parts import need
 from tests.sshd import Sshd, busybox_folder
@@ -77,6 +78,7 @@ def test_a_server_beside_us_is_examined_whole(ssh_remote: SshRemote, sshd: Sshd,
     assert facts.has_ss and facts.one.algorithm and facts.one.segment_bytes > 500
     assert "gcm" in facts.one.cipher and facts.one.own_seconds_a_byte and facts.one.host_seconds_a_byte
     assert facts.one.sent_segments > 100 and facts.one.loss is not None and facts.one.loss < 0.01
+    assert facts.one.out_of_order is not None and facts.one.out_of_order < 0.5
     assert facts.ours is not None and facts.ours.count >= 2
     assert facts.algorithm and facts.send_window_bytes
     assert facts.clock_offset_seconds is not None and abs(facts.clock_offset_seconds) < 0.5
@@ -85,6 +87,19 @@ def test_a_server_beside_us_is_examined_whole(ssh_remote: SshRemote, sshd: Sshd,
     assert list((tmp_path / "staging").iterdir()) == [], "what was written there is removed"
     sentences = [one.sentence for one in advise(facts, LinkHistory())]
     assert any(sentence.startswith("One connection brought") for sentence in sentences)
+
+
+def test_lanes_of_a_running_fetch_are_counted_in(ssh_remote: SshRemote, sshd: Sshd, tmp_path: Path) -> None:
+    need("ss")
+    spec = one_file(tmp_path / "landing", tmp_path / "source", noise(24 * MIB))
+    fetching = SshRemote(sshd.endpoint(), no_data_timeout_seconds=30, connect_timeout_seconds=10)
+    try:
+        with RunningLink(fetching, Books([spec], lanes=3, bytes_per_second=2.0 * MIB)) as link:
+            wait_until(lambda: link.here() > 0)
+            facts = _examine(ssh_remote, Places(), 0.5)
+    finally:
+        fetching.close()
+    assert facts.ours is not None and facts.ours.count >= 5, "three lanes, and the doctor's own two"
 
 
 def test_a_host_without_ss_is_examined_as_far_as_it_goes(tmp_path: Path) -> None:
