@@ -15,6 +15,7 @@ from inventory.overlap.spool import unpacked
 from inventory.selectors import UNDER_WAY
 
 ARCHIVES_AT_MOST = 5000  # of one resource
+_AGAIN = ("no-zstd", "layers-closed")  # what the host may have by now
 _IDENTITY = ("device", "inode", "size_bytes", "mtime_ns", "ctime_ns")
 
 
@@ -110,12 +111,12 @@ def inside_files(archive: InsideArchive) -> Iterator[Record]:
 
 
 def wanted_of(scan: Scan, archives: list[Archive]) -> list[Wanted]:
-    """What has to be looked into on the host: archives of which nothing is known."""
+    """What has to be looked into on the host: archives of which nothing is known, or which it could not open then."""
     base = scan.root.base if not scan.folders else b""
     return [
         Wanted(one.name or (b"." if one.is_layout else base), one.entry.size_bytes, one.is_layout)
         for one in archives
-        if one.found is None
+        if one.found is None or one.found.fault in _AGAIN
     ]
 
 

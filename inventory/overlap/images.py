@@ -49,7 +49,7 @@ def tree_of(findings: Findings) -> Tree:
     images = _images(findings)
     faults: list[str] = []
     if not images:
-        return Tree("tar", 0, faults, lambda: _plain(findings))
+        return Tree("tar", 0, faults, lambda: _plain(findings, faults))
 
     def files() -> Iterator[Record]:
         for name, layers in images.items():
@@ -60,11 +60,21 @@ def tree_of(findings: Findings) -> Tree:
     return Tree("image", len(images), faults, files)
 
 
-def _plain(findings: Findings) -> Iterator[Record]:
-    """A tar's files; of a name that comes twice, the later one, as tar itself would leave it."""
+def _plain(findings: Findings, faults: list[str]) -> Iterator[Record]:
+    """A tar's files; of a name that comes twice, the later one, as tar itself would leave it.
+
+    Where tar alone looked, descriptions and layers were not opened: an image is told by its names, as one that is not
+    whole.
+    """
     last: dict[bytes, int] = {}
+    marks = set()
     for number, record in enumerate(findings.part(b"")):
-        last[_key(_plain_name(record.name))] = number
+        name = _plain_name(record.name)
+        last[_key(name)] = number
+        marks |= {"described"} if name in (b"manifest.json", b"oci-layout") else set()
+        marks |= {"layered"} if name.endswith(b"/layer.tar") or name.startswith(b"blobs/sha256/") else set()
+    if len(marks) > 1 and not findings.descriptions:
+        faults.append("layers-closed")
     for number, record in enumerate(findings.part(b"")):
         name = _plain_name(record.name)
         if record.kind == "f" and last[_key(name)] == number:

@@ -18,6 +18,7 @@ SENTENCES = {
     "changed": gettext_noop("It changed while it was read."),
     "window": gettext_noop("It was compressed with a window of more than 128 MiB, which is not read."),
     "no-zstd": gettext_noop("It is compressed with zstd, which the host does not have; at home it can be read."),
+    "layers-closed": gettext_noop("It is an image, and its layers were not opened: the host has no python3."),
     "layers-missing": gettext_noop("The image names layers that are not in it."),
 }
 

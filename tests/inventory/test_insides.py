@@ -105,7 +105,7 @@ def test_a_host_without_python_streams_members_through_tar(
     assert (run.state, run.problem) == (ScanState.FINISHED, "")
     found = found_in(scan)
     assert {name: found[name] for name in PLAIN} == PLAIN
-    assert found[b"cut \xff\n.tar"][0] == "damaged"
+    assert found[b"cut \xff\n.tar"][0] == "damaged" and found[b"saved.tar"][0] == "layers-closed"
     assert [path.name for path in (sshd.home / "staging").iterdir()] == [".calculet-staging"]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from django.db.models import Q
+
 from calculet.audit.services import record
 from calculet.leases.services import lease_hold, lease_is_free
 from calculet.lifecycle import SYSTEM
@@ -24,7 +26,7 @@ _IMAGES = ("archive", "image")
 
 
 def insides_here_due() -> list[int]:
-    """Builds of one archive that were opened and not looked into by anybody."""
+    """Builds of one archive that were opened and not looked into as a whole by anybody."""
     rows = Build.objects.filter(state__in=_OPENED, mode=Mode.EXISTING).exclude(sha256="")
     builds = {
         build.pk: bytes.fromhex(build.sha256)
@@ -34,7 +36,7 @@ def insides_here_due() -> list[int]:
     }
     if not builds:
         return []
-    rows_known = InsideArchive.objects.filter(sha256__in=set(builds.values()))
+    rows_known = InsideArchive.objects.filter(Q(fault="") | Q(is_here=True), sha256__in=set(builds.values()))
     known = {bytes(digest) for digest in rows_known.values_list("sha256", flat=True) if digest is not None}
     return [key for key, digest in builds.items() if digest not in known and lease_is_free(name=build_lease_name(key))]
 
