@@ -136,7 +136,7 @@ def packs_reorder(*, plan: Plan, pack_ids: Sequence[int], seen_ids: Sequence[int
         raise ValidationError(_("The new order must name each pack exactly once. Nothing was changed."))
     with transaction.atomic():
         Plan.objects.select_for_update().get(pk=plan.pk)
-        packs = {pack.pk: pack for pack in plan.packs.select_for_update()}
+        packs = {pack.pk: pack for pack in plan.packs.select_for_update().only("plan", "name", "position")}
         now = sorted(packs, key=lambda key: (packs[key].position, packs[key].name))
         shown = set(seen_ids)
         if list(seen_ids) != [key for key in now if key in shown] or not shown <= set(packs):
