@@ -252,6 +252,21 @@ class TestProbe:
         with pytest.raises(ShellUnusable, match="nor does SFTP answer"):
             probe(remote)
 
+    @pytest.mark.parametrize("config", [[], SFTP_ONLY], ids=["shell", "SFTP"])
+    def test_a_banner_before_the_login_changes_nothing(
+        self,
+        make_sshd: Callable[..., Sshd],
+        reach: Callable[[Sshd], SshRemote],
+        tree: Path,
+        tmp_path: Path,
+        config: list[str],
+    ) -> None:
+        (tmp_path / "banner").write_bytes(b"ERROR: no such file\nPermission denied \xff\n" * 50)
+        (tree / "file").touch()
+        remote = reach(make_sshd(config=[f"Banner {tmp_path / 'banner'}", *config]))
+        assert probe(remote).has_shell == (not config)
+        assert set(found_by(remote, tree)) == {b"", b"file"}
+
     def test_a_server_without_sftp_is_told(
         self, make_sshd: Callable[..., Sshd], reach: Callable[[Sshd], SshRemote], tree: Path
     ) -> None:
@@ -318,6 +333,7 @@ def told(number: int, kind: int, body: bytes) -> bytes:
     return packet(kind, struct.pack(">I", number) + body)
 
 
+LINE = b"-rw-r--r-- 1 Andr\xe9 gr\xffup 12 Jan 1 1970 x"  # for people, and of no fixed form or letters
 VERSION = packet(2, struct.pack(">I", 3))
 FOLDER = struct.pack(">II", 4, 0o40755)  # attributes: the mode alone
 
@@ -329,7 +345,7 @@ def begun(*answers: bytes) -> list[bytes]:
 
 
 def names(*found: tuple[bytes, bytes]) -> bytes:
-    return struct.pack(">I", len(found)) + b"".join(text(name) + text(b"ls") + told_of for name, told_of in found)
+    return struct.pack(">I", len(found)) + b"".join(text(name) + text(LINE) + told_of for name, told_of in found)
 
 
 class TestBadServers:
