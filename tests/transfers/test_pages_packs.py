@@ -256,8 +256,9 @@ def test_the_map_shows_what_is_here_by_the_ledger_while_a_link_holds_it(
     geometry = Geometry([ChunkSpec(*row) for row in chunks])
     cells = CellMap(folder / "first.tar.zst.ledger", build_key(build), geometry)
     try:
-        cells.mark(0, 32)
-        cells.mark(32, 3)
+        two_chunks = 2 * len(geometry.chunk_cells(0))
+        cells.mark(0, two_chunks)
+        cells.mark(two_chunks, 3)
         text = text_of(signed_in(bob).get(address_of(pack)))
     finally:
         cells.close()
