@@ -9,11 +9,13 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 
 from calculet.actors import Actor
+from calculet.audit.models import Event
 from calculet.people.models import Person
 from inventory.models import Entry, Host, Resource, Scan, ScanState
 from inventory.remote.names import RemoteName
-from transfers.models import Item, Revision
-from transfers.services import plans
+from transfers.models import Build, BuildState, Item, Revision
+from transfers.selectors.satisfying import carriers_awaited
+from transfers.services import plans, reshaping
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 
@@ -113,3 +115,41 @@ def test_the_approval_is_of_what_is_left_out_as_well(host: Host, alice: Person, 
     Item.objects.filter(pack__name="b").update(satisfied_list=None)
     with pytest.raises(ValidationError, match="is not what is proposed now"):
         plans.revision_approve(revision=revision, digest=revision.digest, actor=Actor.of(bob))
+
+
+def approved(revision: Revision, author: Person, approver: Person) -> list[Build]:
+    plans.revision_propose(revision=revision, actor=Actor.of(author))
+    plans.revision_approve(revision=revision, digest=revision.digest, actor=Actor.of(approver))
+    return [item.pack.builds.order_by("-number")[0] for item in revision.items.order_by("position")]
+
+
+def test_a_build_is_kept_when_only_its_carrier_is_another_one_and_counts_on_that_one_unless_it_is_opened(
+    host: Host, alice: Person, bob: Person
+) -> None:
+    actor = Actor.of(alice)
+    one, two = digested(host, "one", ONE), digested(host, "two", TWO)
+    first, build = approved(draft(host, alice, ("a", "files", one), ("b", "files", two)), alice, bob)
+    Build.objects.filter(pk=build.pk).update(state=BuildState.VERIFIED)
+    other = plans.draft_start(host=host, actor=actor)
+    copied = reshaping.item_duplicate(item=other.items.get(pack__name="a"), name="c", actor=actor)
+    plans.item_remove(item=other.items.get(pack__name="a"), actor=actor)
+    approved(other, alice, bob)
+    build.refresh_from_db()
+    assert build.pack.builds.count() == 1  # the same tree: nothing is made anew
+    assert build.item.revision_id == other.pk
+    assert carriers_awaited(build) == [copied.pack.name]  # “a” left the plan, and is not waited for
+    assert Event.objects.filter(act="build.carriers").count() == 1
+    assert first.pack.name == "a"
+
+
+def test_a_file_more_that_another_pack_carries_makes_a_new_build_though_the_pack_carries_the_same(
+    host: Host, alice: Person, bob: Person
+) -> None:
+    one, two = digested(host, "one", ONE), digested(host, "two", TWO)
+    _first, build = approved(draft(host, alice, ("a", "files", one), ("b", "files", two)), alice, bob)
+    Resource.objects.filter(pk=two.pk).delete()
+    again = digested(host, "two", {**TWO, b"copy more": SHARED})
+    more = draft(host, alice, ("b", "files", again))
+    _first, later = approved(more, alice, bob)
+    assert later.number == 2
+    assert later.entry_list_id == build.entry_list_id  # what is fetched is the same; the tree has a file more

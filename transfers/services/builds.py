@@ -10,7 +10,9 @@ from calculet.audit import services as audit
 from calculet.leases.services import lease_request_stop
 from calculet.lifecycle import Actor, StateConflict, advance
 from calculet.people.roles import Act, require
+from transfers.engine.satisfied import left_out_alike
 from transfers.models import Build, BuildState, Item, Mode, Pack, Revision
+from transfers.selectors.specs import list_members
 from transfers.services.landings import landing_default
 
 DEVIATIONS_KEPT = 10_000
@@ -44,9 +46,10 @@ def builds_create(*, revision: Revision, actor: Actor) -> list[Build]:
     """
     landing_default()
     made = []
-    for item in revision.items.select_related("pack", "entry_list").order_by("position"):
+    for item in revision.items.select_related("pack", "entry_list", "satisfied_list").order_by("position"):
         now = current_build(item.pack)
         if now is not None and _is_same(now, item):
+            _follow_carriers(now, item, actor)
             continue
         made.append(_build_create(item, actor))
         if now is not None and now.state in UNPROVEN:
@@ -55,7 +58,23 @@ def builds_create(*, revision: Revision, actor: Actor) -> list[Build]:
 
 
 def _is_same(build: Build, item: Item) -> bool:
-    return (build.mode, build.entry_list_id, build.chunk_bytes) == (item.mode, item.entry_list_id, item.chunk_bytes)
+    """True when the build brings what the item says: what it carries and, whoever carries that, what it leaves out."""
+    one = (build.mode, build.entry_list_id, build.chunk_bytes)
+    if one != (item.mode, item.entry_list_id, item.chunk_bytes):
+        return False
+    before, after = build.item.satisfied_list, item.satisfied_list
+    if before == after:
+        return True
+    return before is not None and after is not None and left_out_alike(list_members(before), list_members(after))
+
+
+def _follow_carriers(build: Build, item: Item, actor: Actor) -> None:
+    """Let a build that is not opened yet count on the packs that carry for it now; former ones may have gone."""
+    if build.state not in (*UNPROVEN, BuildState.VERIFIED) or build.item.satisfied_list_id == item.satisfied_list_id:
+        return
+    Build.objects.filter(pk=build.pk).update(item=item)
+    detail = {"carriers": [one["pack"] for one in item.carriers], "revision": item.revision.number}
+    audit.record(act="build.carriers", actor=actor, subject=build, host=item.revision.plan.host, detail=detail)
 
 
 def _build_create(item: Item, actor: Actor) -> Build:
