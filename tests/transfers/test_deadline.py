@@ -13,6 +13,7 @@ from django.utils import timezone
 from calculet.audit.models import Event
 from calculet.http import new_act_key
 from calculet.people.models import Person
+from inventory.models import Channel
 from tests.transfers.factories import PlannedHost
 from transfers.models import Build, BuildState, Plan
 from transfers.selectors.board import Board, board_of
@@ -56,6 +57,17 @@ def test_what_is_late_and_what_would_help(lab: PlannedHost) -> None:
     assert [(one.name, one.saved) for one in found.left_out] == [("large", ("small",))]
     assert found.needed_bytes_per_second is not None
     assert 88 * GIGABYTE / (3 * 86_400) < found.needed_bytes_per_second < 3 * 88 * GIGABYTE / (2 * 86_400)
+
+
+def test_another_channel_that_was_fast_enough_is_named(signed_in: SignedIn, bob: Person, lab: PlannedHost) -> None:
+    other = Channel.objects.create(host=lab.host, address="192.0.2.8", username="guest", position=7)
+    lab.minutes([2_000_000] * 12, lanes=16, channel=other, ended=20)
+    board = in_days(lab, 3)
+    found = deadline_of(board, board)
+    assert found is not None
+    assert [(one.lanes, one.channel) for one in found.fast_enough] == [(16, other.pk)]
+    page = " ".join(signed_in(bob).get("/plans/lab/forecast/").content.decode().split())
+    assert "Lately so much came with: guest@192.0.2.8:22, 16 lanes: 2.00 MB/s over 12 min 0 s." in page
 
 
 def test_with_time_enough_nothing_is_late_but_what_is_held(lab: PlannedHost) -> None:

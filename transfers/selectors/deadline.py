@@ -8,6 +8,7 @@ from datetime import datetime, time
 
 from django.utils import timezone
 
+from transfers.forecast.goodput import LanePace
 from transfers.selectors.board import Board, PackRow
 from transfers.selectors.forecast import forecast_board, runs_now
 
@@ -26,7 +27,8 @@ class LeftOut:
 class Deadline:
     """Packs that are late: their likely-by time is after `at`, or they have none. `ends` is true once it has passed.
 
-    `needed_bytes_per_second` would bring all that runs in time; `saved_by_order` would make it in the advised order.
+    `needed_bytes_per_second` would bring all that runs in time, and `fast_enough` are the channels and numbers of lanes
+    that brought so much lately; `saved_by_order` would make it in the advised order.
     """
 
     at: datetime
@@ -35,6 +37,7 @@ class Deadline:
     needed_bytes_per_second: float | None
     saved_by_order: tuple[str, ...]
     left_out: tuple[LeftOut, ...]
+    fast_enough: tuple[LanePace, ...] = ()
 
 
 def deadline_of(board: Board, advised: Board) -> Deadline | None:
@@ -46,13 +49,15 @@ def deadline_of(board: Board, advised: Board) -> Deadline | None:
     seconds = (at - now).total_seconds()
     late = late_rows(board, seconds)
     is_late = bool(late) and seconds > 0
+    needed = _needed(board, seconds) if is_late else None
     return Deadline(
         at=at,
         has_passed=seconds <= 0,
         late=late,
-        needed_bytes_per_second=_needed(board, seconds) if is_late else None,
+        needed_bytes_per_second=needed,
         saved_by_order=_saved(late, late_rows(advised, seconds)) if is_late else (),
         left_out=_left_out(board, late, seconds) if is_late else (),
+        fast_enough=_fast_enough(board, needed) if needed is not None else (),
     )
 
 
@@ -71,6 +76,11 @@ def _needed(board: Board, seconds: float) -> float | None:
         return None
     share = board.outlook.everything.likely_by_seconds / seconds
     return board.paces.goodput.mean * share if share > 1 else None
+
+
+def _fast_enough(board: Board, needed: float) -> tuple[LanePace, ...]:
+    goodput = board.paces.goodput if board.paces is not None else None
+    return tuple(one for one in goodput.by_lanes if one.bytes_per_second >= needed) if goodput is not None else ()
 
 
 def _saved(late: Iterable[PackRow], still_late: Iterable[PackRow]) -> tuple[str, ...]:
