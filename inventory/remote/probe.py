@@ -14,7 +14,7 @@ from inventory.remote.sftp import Attributes, SftpClient
 from inventory.remote.shell import quote
 
 _PROBE_SECONDS = 60.0
-_CLOCK_OFF_SECONDS = 5.0
+CLOCK_OFF_SECONDS = 5.0  # more is a warning
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,17 @@ class ProbeReport:
         known = {field.name for field in fields(cls)}
         return cls(**{name: value for name, value in stored.items() if name in known})
 
+    @property
+    def clock_warning(self) -> str:
+        """A sentence when the host's clock is further off than people expect of a clock; else empty."""
+        offset = self.clock_offset_seconds or 0.0
+        if abs(offset) <= CLOCK_OFF_SECONDS:
+            return ""
+        return (
+            f"The host's clock is {abs(offset):.0f} seconds {'ahead of' if offset > 0 else 'behind'} ours: times of "
+            "files are shown by its clock."
+        )
+
     def missing_steps(self) -> tuple[str, ...]:
         """What can't be done on this host, or only in a slower way: one sentence each, worst first."""
         return tuple(sentence for is_missing, sentence in self._sentences() if is_missing)
@@ -74,7 +85,6 @@ class ProbeReport:
     def _sentences(self) -> tuple[tuple[bool, str], ...]:
         if not self.has_shell:
             return tuple((True, sentence) for sentence in (_NO_SHELL % self.shell_refusal, *_WITHOUT_SHELL))
-        offset = self.clock_offset_seconds or 0.0
         return (
             (not self.has_stat_format, "No usable stat: nothing can be scanned or packed here. Install coreutils."),
             (not self.has_sha256, "No sha256sum: digests can't be taken at the source. Install coreutils or BusyBox."),
@@ -92,11 +102,7 @@ class ProbeReport:
                 not self.has_setsid,
                 "No setsid: long work runs in the background and is stopped process by process.",
             ),
-            (
-                abs(offset) > _CLOCK_OFF_SECONDS,
-                f"The host's clock is {abs(offset):.0f} seconds {'ahead of' if offset > 0 else 'behind'} ours: times "
-                "of files are shown by its clock.",
-            ),
+            (bool(self.clock_warning), self.clock_warning),
             (self.login_noise, "The login shell prints text for commands; it is left out, but SFTP may fail there."),
         )
 

@@ -46,6 +46,7 @@ def resource(request: PersonRequest, pk: int) -> HttpResponse:
         "insides": insides.insides_shown(row),
         "lists": selectors.lists_of(row),
         "has_no_shell": selectors.has_no_shell(row.host),
+        "report": selectors.known_report(row.host),
         **policy_context(row),
         "may_scan": request.user.may(Act.SCAN),
         "may_edit": request.user.may(Act.RESOURCE_EDIT),

@@ -162,6 +162,22 @@ def test_the_command_says_what_cannot_be_done(bare: Host, alice: Person) -> None
     assert "not there" not in said.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("offset", "words"), [(10_800.4, "10800 seconds ahead of"), (-61, "61 seconds behind"), (4, "")]
+)
+def test_times_by_a_clock_that_is_off_come_with_a_warning(
+    sshd: Sshd, alice: Person, tree: Path, signed_in: SignedIn, offset: float, words: str
+) -> None:
+    host = host_make(sshd, alice)
+    row = resource_make(host, alice, tree)
+    scanned(row, alice)
+    host.refresh_from_db()
+    Host.objects.update(probe={**(host.probe or {}), "clock_offset_seconds": offset})
+    for address in (reverse("inventory:resource", args=[row.pk]), reverse("inventory:host", args=[host.name])):
+        text = signed_in(alice).get(address).text
+        assert ("clock is " + words in text.replace("&#x27;", "'")) if words else "clock is" not in text
+
+
 def test_no_digest_is_taken_from_memory_where_the_identity_is_not_known(bare: Host, alice: Person, tree: Path) -> None:
     KnownDigest.objects.create(
         host=bare,
