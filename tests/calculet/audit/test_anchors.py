@@ -166,13 +166,15 @@ def test_an_anchor_is_signed_and_anybody_can_check_it_with_openssl(
     chain: None, key: Ed25519PrivateKey, file: Path, tmp_path: Path
 ) -> None:
     call_command("anchor_audit", stdout=StringIO())
-    words = file.read_text().split()
-    (tmp_path / "statement").write_text(" ".join(words[:4]))
-    (tmp_path / "signature").write_bytes(bytes.fromhex(words[6]))
-    check = ["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", "public.pem", "-rawin", "-in", "statement"]
-    subprocess.run([*check, "-sigfile", "signature"], cwd=tmp_path, check=True, capture_output=True)
+    guide = (Path(__file__).resolve().parents[3] / "docs" / "operations.md").read_text()
+    script = guide[guide.index('printf %s "$(cut') :].partition("```")[0]
+    (tmp_path / "LINE").write_text(file.read_text())
+    (tmp_path / "public.pem").rename(tmp_path / "PUBLIC.pem")
+    subprocess.run(["sh", "-euc", script], cwd=tmp_path, check=True, capture_output=True)
+    (tmp_path / "LINE").write_text(file.read_text().replace(" 5 ", " 6 "))
+    assert subprocess.run(["sh", "-euc", script], cwd=tmp_path, check=False, capture_output=True).returncode != 0
     out = StringIO()
-    call_command("verify_audit", "--public-key", str(tmp_path / "public.pem"), stdout=out)
+    call_command("verify_audit", "--public-key", str(tmp_path / "PUBLIC.pem"), stdout=out)
     assert "It holds what its 1 anchors say" in out.getvalue()
 
 
