@@ -24,6 +24,7 @@ _CELL_CHARACTERS = 2**27  # the longest that is read; Python's own limit is 131,
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _LEADS = "=+\\-@'＝＋－＠"
 _SKIPPED = r'[^\S\t\r\n]*(?:"[^\S\t\r\n]*)*'  # blanks and quotation marks, but nothing that parts cells
+_TO_LOOK_AT = re.compile(f"[{_LEADS}\\t\\r\\n]")  # most cells hold none of these
 _BEGINS = re.compile(f"[\\t\\r\\n]|{_SKIPPED}[{_LEADS}]")
 _INSIDE = re.compile(f"([;\\t\\r\\n]{_SKIPPED})(?=[{_LEADS}])")
 _INSIDE_SAFE = re.compile(f"([;\\t\\r\\n]{_SKIPPED})'")
@@ -31,7 +32,7 @@ _INSIDE_SAFE = re.compile(f"([;\\t\\r\\n]{_SKIPPED})'")
 
 def cell_safe(text: str) -> str:
     """The text as a cell that shows it, and is no formula wherever it is opened."""
-    if _NUMBER.fullmatch(text):
+    if not _TO_LOOK_AT.search(text) or _NUMBER.fullmatch(text):
         return text
     inside = _INSIDE.sub(r"\1'", text)
     return f"'{inside}" if _BEGINS.match(inside) else inside

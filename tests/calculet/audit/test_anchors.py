@@ -19,6 +19,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 from pytest_django.fixtures import Settings
@@ -27,9 +28,12 @@ from calculet.actors import SYSTEM
 from calculet.audit.anchoring import ANCHORED, LEASE, anchor_now, anchor_run, anchors_due, line_of
 from calculet.audit.anchors import AnchorFileWrong, AnchorLine, Signature, anchor_append, anchors_read, signature_state
 from calculet.audit.models import Anchor, Event, Head, Walk
+from calculet.audit.tasks import anchor_chain
 from calculet.audit.walks import anchor_file, chain_follow, chain_verify, verdict_now
+from calculet.celery import app
 from calculet.leases.services import lease_acquire
 from calculet.people.models import Person
+from transfers.tasks import tick
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 
@@ -84,6 +88,40 @@ def test_an_anchor_is_made_once_a_day_and_its_line_is_synced_for_all_to_read(cha
     assert [(line.sequence, line.hash) for line in anchors_read(file)] == [(5, head.hash)]
     assert stat.S_IMODE(file.stat().st_mode) == 0o644
     assert [event.act for event in Event.objects.filter(sequence__gt=5)] == [ANCHORED]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_beats_at_once_write_one_anchor(chain: None, file: Path) -> None:
+    together = threading.Barrier(2)
+
+    def beat() -> None:
+        together.wait(timeout=30)
+        try:
+            anchor_run(today())
+        finally:
+            connection.close()
+
+    beats = [threading.Thread(target=beat) for _number in range(2)]
+    for thread in beats:
+        thread.start()
+    for thread in beats:
+        thread.join(timeout=60)
+    assert Anchor.objects.count() == 1 and len(anchors_read(file)) == 1
+    assert Event.objects.filter(act=ANCHORED).count() == 1
+
+
+def test_the_tick_follows_the_chain_and_sends_for_the_anchor(chain: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[str, tuple[int, ...]]] = []
+    monkeypatch.setattr("transfers.tasks._hint", lambda task, ids: sent.append((task.name, ids)))
+    tick()
+    assert ("calculet.audit.tasks.anchor_chain", (today(),)) in sent
+    assert Walk.objects.get().sequence == 5
+    assert app.conf.task_routes["calculet.audit.tasks.anchor_chain"] == {"queue": "crunch"}
+    anchor_chain(today())
+    sent.clear()
+    tick()
+    assert ("calculet.audit.tasks.anchor_chain", ()) in sent
+    assert Walk.objects.get().sequence == 6
 
 
 def test_the_next_day_gets_its_own(chain: None, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
