@@ -82,6 +82,7 @@ bench: $(product)
 	$(bin)/python -m benchmarks.inventory_pages --postgres || true
 	$(bin)/python -m benchmarks.rule_preview
 	$(bin)/python -m benchmarks.overlap_of_two
+	$(bin)/python -m benchmarks.audit_chain
 
 soak: $(product)
 	$(bin)/python -m benchmarks.soak --minutes $(MINUTES)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import connection
 from django.test import Client
@@ -73,6 +74,12 @@ def english() -> Iterator[None]:
     translation.deactivate()
     yield
     translation.deactivate()
+
+
+@pytest.fixture(autouse=True)
+def no_anchors() -> None:
+    """Each test has a chain of its own, which the anchors of another would call cut."""
+    shutil.rmtree(settings.DATA_DIR / "anchors", ignore_errors=True)
 
 
 @pytest.fixture

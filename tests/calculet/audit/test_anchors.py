@@ -1,22 +1,17 @@
-"""The head of the chain, kept outside the database: written once a day, signed, sent, and compared with the chain."""
+"""The head of the chain, kept outside the database: written once a day, signed, and compared with the chain."""
 
 from __future__ import annotations
 
-import http.server
-import json
-import os
-import socketserver
 import stat
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.core.management import CommandError, call_command
 from django.db import connection
@@ -33,47 +28,12 @@ from calculet.audit.walks import anchor_file, chain_follow, chain_verify, verdic
 from calculet.celery import app
 from calculet.leases.services import lease_acquire
 from calculet.people.models import Person
+from tests.calculet.audit.conftest import cut, today
 from transfers.tasks import tick
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 
 LINE = AnchorLine(datetime(2026, 3, 1, 0, 0, 2, tzinfo=UTC), 7, "ab" * 32)
-
-
-@pytest.fixture(autouse=True)
-def file(settings: Settings, tmp_path: Path) -> Path:
-    """Anchors of this test alone, in a folder outside the data folder."""
-    settings.ANCHOR_DIR = tmp_path / "anchors"
-    settings.ANCHOR_DIR.mkdir()
-    return anchor_file()
-
-
-@pytest.fixture
-def key(settings: Settings, tmp_path: Path) -> Ed25519PrivateKey:
-    """A configured key, and its public half beside it."""
-    made = Ed25519PrivateKey.generate()
-    path = tmp_path / "anchor-key.pem"
-    private = serialization.PrivateFormat.PKCS8
-    path.write_bytes(made.private_bytes(serialization.Encoding.PEM, private, serialization.NoEncryption()))
-    path.chmod(0o600)
-    public = made.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    (tmp_path / "public.pem").write_bytes(public)
-    settings.ANCHOR_KEY_FILE = str(path)
-    return made
-
-
-def cut(tamper: Callable[..., None], left: int) -> None:
-    """Remove the newest events, and set the head and the kept walk back: what is left holds in itself."""
-    digest = Event.objects.get(sequence=left).hash
-    tamper(
-        f"DELETE FROM audit_event WHERE sequence > {left}",
-        f"UPDATE audit_head SET sequence = {left}, hash = '{digest}'",
-        f"UPDATE audit_walk SET sequence = {left}, hash = '{digest}'",
-    )
-
-
-def today() -> int:
-    return timezone.now().astimezone(UTC).date().toordinal()
 
 
 def test_an_anchor_is_made_once_a_day_and_its_line_is_synced_for_all_to_read(chain: None, file: Path) -> None:
@@ -303,105 +263,6 @@ def test_a_folder_that_is_not_mounted_is_told_and_tried_again(chain: None, setti
     assert Anchor.objects.get().problem == "" and anchors_read(anchor_file())[0].sequence == 5
 
 
-class _Taker(http.server.BaseHTTPRequestHandler):
-    status = 204
-    taken: list[tuple[str, str | None, dict[str, Any]]]
-
-    def do_POST(self) -> None:
-        said = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.taken.append((self.path, self.headers["Authorization"], said))
-        self.send_response(self.status)
-        self.send_header("Location", "/elsewhere")
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_words: Any) -> None:
-        """Tests are quiet."""
-
-
-class _Mailbox(socketserver.StreamRequestHandler):
-    mails: list[str]
-
-    def handle(self) -> None:
-        """As much of SMTP as one mail needs."""
-        self.wfile.write(b"220 here\r\n")
-        while line := self.rfile.readline():
-            if line.upper().startswith(b"DATA"):
-                self.wfile.write(b"354 go on\r\n")
-                text = b""
-                while (part := self.rfile.readline()) != b".\r\n":
-                    text += part
-                self.mails.append(text.decode())
-            self.wfile.write(b"250 good\r\n" if not line.upper().startswith(b"QUIT") else b"221 bye\r\n")
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[[type[socketserver.BaseRequestHandler]], int]]:
-    """Serve a handler in a thread; returns the port."""
-    servers = []
-
-    def start(handler: type[socketserver.BaseRequestHandler]) -> int:
-        server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), handler)
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        servers.append(server)
-        return int(server.server_address[1])
-
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
-
-
-def private(path: Path, text: str) -> str:
-    path.write_text(text)
-    path.chmod(0o600)
-    return str(path)
-
-
-def test_an_anchor_is_posted_and_mailed(
-    chain: None, settings: Settings, tmp_path: Path, serve: Callable[..., int]
-) -> None:
-    taker = type("Taker", (_Taker,), {"taken": []})
-    mailbox = type("Mailbox", (_Mailbox,), {"mails": []})
-    address = f"http://127.0.0.1:{serve(taker)}/hook?secret=1\nBearer word\n"
-    settings.ANCHOR_WEBHOOK_FILE = private(tmp_path / "webhook", address)
-    settings.ANCHOR_MAIL_FILE = private(tmp_path / "mail", f"smtp://127.0.0.1:{serve(mailbox)}")
-    settings.ANCHOR_MAIL_TO = ["audit@example.org"]
-    anchor_run(today())
-    anchor = Anchor.objects.get()
-    assert anchor.problem == "" and anchor.posted_at is not None and anchor.mailed_at is not None
-    [(path, word, said)] = taker.taken  # type: ignore[attr-defined]
-    assert (path, word) == ("/hook?secret=1", "Bearer word")
-    assert (said["sequence"], said["hash"], said["line"]) == (5, anchor.hash, str(line_of(anchor)))
-    [text] = mailbox.mails  # type: ignore[attr-defined]
-    assert anchor.hash in text.replace("=\r\n", "") and "audit@example.org" in text
-
-
-@pytest.mark.parametrize("status", [302, 404, 500])
-def test_a_webhook_that_refuses_is_told_without_its_secret_and_tried_again_alone(
-    chain: None, settings: Settings, tmp_path: Path, serve: Callable[..., int], file: Path, status: int
-) -> None:
-    taker = type("Taker", (_Taker,), {"taken": [], "status": status})
-    settings.ANCHOR_WEBHOOK_FILE = private(tmp_path / "webhook", f"http://127.0.0.1:{serve(taker)}/hook?secret=1")
-    anchor_run(today())
-    anchor = Anchor.objects.get()
-    assert "the webhook: 127.0.0.1 did not take it" in anchor.problem and "secret" not in anchor.problem
-    assert anchor.written_at is not None and anchor.not_before is not None and anchors_due() == []
-    taker.status = 200  # type: ignore[attr-defined]
-    Anchor.objects.update(not_before=timezone.now())
-    anchor_run(today())
-    assert Anchor.objects.get().problem == "" and len(taker.taken) == 2  # type: ignore[attr-defined]
-    assert len(anchors_read(file)) == 1
-
-
-@pytest.mark.parametrize("content", ["", "file:///etc/passwd", "ftp://example.org/"])
-def test_a_webhook_goes_over_http_alone(chain: None, settings: Settings, tmp_path: Path, content: str) -> None:
-    settings.ANCHOR_WEBHOOK_FILE = private(tmp_path / "webhook", content)
-    anchor_run(today())
-    assert "does not begin with an https:// address" in Anchor.objects.get().problem
-
-
 def test_pages_show_the_anchors_and_what_became_of_them(
     tamper: Callable[..., None],
     key: Ed25519PrivateKey,
@@ -418,50 +279,3 @@ def test_pages_show_the_anchors_and_what_became_of_them(
     file.unlink()
     page = browser.get("/audit/chain/").text
     assert "gone or changed</span>" in page and "gone from the file</span>" in page
-
-
-def test_the_chain_is_followed_as_it_grows_and_a_cut_is_noticed_at_once(tamper: Callable[..., None]) -> None:
-    chain_follow()
-    walk = Walk.objects.get()
-    assert (walk.sequence, walk.hash, walk.broken_at) == (5, Event.objects.get(sequence=5).hash, None)
-    anchor_now(actor=SYSTEM)
-    chain_follow()
-    assert Walk.objects.get().sequence == 6
-    anchor_file().unlink()
-    digest = Event.objects.get(sequence=3).hash
-    tamper("DELETE FROM audit_event WHERE sequence > 3", f"UPDATE audit_head SET sequence = 3, hash = '{digest}'")
-    chain_follow()
-    walk = Walk.objects.get()
-    assert walk.broken_at == 4 and "had been walked up to event 6" in walk.reason
-    assert not verdict_now().whole, "the whole walk remembers it too"
-
-
-@pytest.mark.parametrize(
-    ("statement", "broken"),
-    [
-        ("UPDATE audit_event SET actor = 'mallory' WHERE sequence = 5", 5),
-        ("DELETE FROM audit_event WHERE sequence = 4", 4),
-        ("DELETE FROM audit_event WHERE sequence = 5", 5),
-    ],
-)
-def test_what_is_new_is_verified_as_it_is_followed(tamper: Callable[..., None], statement: str, broken: int) -> None:
-    Walk.objects.create(pk=1, sequence=3, hash=Event.objects.get(sequence=3).hash, at=timezone.now())
-    tamper(statement)
-    chain_follow()
-    assert Walk.objects.get().broken_at == broken
-
-
-def test_a_long_chain_is_followed_in_pieces(chain: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calculet.audit.walks.FOLLOWED_AT_ONCE", 2)
-    found = []
-    for _tick in range(4):
-        chain_follow()
-        found.append(Walk.objects.get().sequence)
-    assert found == [2, 4, 5, 5]
-
-
-def test_a_private_file_that_is_a_pipe_does_not_hang(chain: None, settings: Settings, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe", 0o600)
-    settings.ANCHOR_WEBHOOK_FILE = str(tmp_path / "pipe")
-    anchor_run(today())
-    assert "it is no plain file" in Anchor.objects.get().problem
