@@ -20,7 +20,7 @@ import threading
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,6 +78,11 @@ class Columns:
     def count(self) -> int:
         return len(self.positions)
 
+    @property
+    def has_line_feeds(self) -> bool:
+        """True when any name holds one."""
+        return self.tails.find(b"\n", self.tails_at) >= 0
+
     def tail(self, number: int) -> bytes:
         """An entry's name below its folder's."""
         begin = self.ends[number - 1] if number else 0
@@ -95,6 +100,20 @@ class Columns:
                 parts.append(tail)
             number = self.parents[number]
         return b"/".join(reversed(parts))
+
+    def namer(self, top: bytes = b"") -> Callable[[int], bytes]:
+        """Whole names, below `top`, for a pass over many entries: folders' names are remembered on the way."""
+        above = {NOWHERE: top}
+
+        def name(number: int) -> bytes:
+            parent = self.parents[number]
+            held = above.get(parent)
+            if held is None:
+                held = above[parent] = b"/".join(part for part in (top, self.name(parent)) if part)
+            tail = self.tail(number)
+            return held + b"/" + tail if held and tail else held or tail
+
+        return name
 
     def weight(self, number: int) -> int:
         """Bytes of a file, or of the files below a folder."""

@@ -14,8 +14,8 @@ from inventory.models import Resource, Scan
 
 def resources_inside(scan: Scan) -> list[Resource]:
     """The host's resources whose path lies strictly inside the listed folder, outer ones first."""
-    others = Resource.objects.filter(host_id=scan.host_id).exclude(pk=scan.resource_id).exclude(path=b"")
-    inside = [one for one in others if one.path != scan.root and one.path.is_below(scan.root)]
+    others = Resource.objects.select_related("tier").filter(host_id=scan.host_id).exclude(pk=scan.resource_id)
+    inside = [one for one in others.exclude(path=b"") if one.path != scan.root and one.path.is_below(scan.root)]
     return sorted(inside, key=lambda one: len(one.path.raw))
 
 

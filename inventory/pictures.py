@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from inventory.browsing import folder_key
-from inventory.columns import columns_of
-from inventory.models import Entry, Resource, Scan
+from inventory.columns import columns_made, columns_of
+from inventory.models import Entry, Resource, Scan, Tier
+from inventory.owning import runs_of
 from inventory.remote.names import escape
 from inventory.treemap import Box, treemap
 
@@ -47,15 +49,30 @@ def folder_picture(scan: Scan, folder: Entry) -> list[Tile]:
     rest = folder.bytes_below - sum(weight for _entry, weight in things)
     sizes = [weight for _entry, weight in things] + ([rest] if rest > 0 else [])
     boxes = treemap(sizes, WIDTH, HEIGHT)
-    tiles = []
+    tiles, runs = [], _owned(scan)
     for (entry, weight), box in zip(things, boxes, strict=False):
         is_folder = entry.kind == Entry.Kind.FOLDER
         words = escape(entry.name.raw.rpartition(b"/")[2]) + ("/" if is_folder else "")
         key = folder_key(entry.name.raw) if is_folder else ""
-        tiles.append(Tile(box, words, weight, key, shade="folder" if is_folder else "file"))
+        tier = next(owner.tier for begin, end, owner in reversed(runs) if begin <= entry.position < end)
+        shade = _shade(tier) if tier is not None else "folder" if is_folder else "file"
+        tiles.append(Tile(box, words, weight, key, shade=shade))
     if rest > 0 and len(boxes) > len(things):
         tiles.append(Tile(boxes[-1], "…", rest, shade="rest"))
     return tiles
+
+
+def _owned(scan: Scan) -> list[tuple[int, int, Resource]]:
+    """Runs of positions with the resource that they belong to; of two, the later one counts."""
+    columns = columns_made(scan)
+    inside = [] if columns is None else runs_of(scan, columns)[1:]
+    if columns is not None:
+        inside = [(columns.positions[begin], columns.positions[end - 1] + 1, one) for begin, end, one in inside]
+    return [(0, sys.maxsize, scan.resource), *inside]
+
+
+def _shade(tier: Tier) -> str:
+    return f"t{min(tier.position, 9)}"
 
 
 def _heaviest(scan: Scan, folder: Entry) -> list[Entry]:
@@ -86,7 +103,7 @@ def inventory_picture(resources: Sequence[Resource]) -> list[Tile]:
             one.name,
             one.size_bytes or 0,
             resource=one.pk,
-            shade=f"t{min(one.tier.position, 9)}" if one.tier is not None else "none",
+            shade=_shade(one.tier) if one.tier is not None else "none",
         )
         for one, box in zip(sized, boxes, strict=True)
     ]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -34,9 +34,11 @@ class Tree(Protocol):
     def below(self) -> Sequence[int]: ...
     @property
     def kinds(self) -> bytes | memoryview: ...
+    @property
+    def has_line_feeds(self) -> bool: ...
 
     def tail(self, number: int) -> bytes: ...
-    def name(self, number: int) -> bytes: ...
+    def namer(self) -> Callable[[int], bytes]: ...
     def run_of(self, name: bytes) -> tuple[int, int]: ...
     def with_piece(self, piece: bytes, first: int, end: int) -> Iterator[int]: ...
 
@@ -130,8 +132,8 @@ def _look(tree: Tree, text: str, *, is_mixed: bool) -> _Matches:
     text = text[1:] if text.startswith("!") else text
     parts = text.strip("/").split("/")
     is_anywhere = len(parts) == 1 and not text.startswith("/")
-    # What stands in the listing's own folder has no name above it, and a pattern of one part asks for none.
-    shown = tree.tail if is_anywhere and "**" not in text else tree.name
+    # A pattern of one part asks for nothing above; but pathspec's “anything” does not reach over a line feed there.
+    shown = tree.tail if is_anywhere and "**" not in text and not tree.has_line_feeds else tree.namer()
     covered = 0
     for number in _candidates(tree, parts, is_anywhere=is_anywhere):
         is_folder = tree.kinds[number] == ord("d")

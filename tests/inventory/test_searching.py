@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from calculet.people.models import Person
 from inventory import browsing, matching, pictures, searching
+from inventory.columns import columns_of
 from inventory.models import Entry, Host, Resource, Scan, Tier
 from inventory.remote.names import RemoteName, escape
 from inventory.scan import ScanEntry
@@ -157,6 +158,17 @@ def test_a_picture_shows_a_folders_content_by_size_and_the_small_as_one(
         ("mid", 200, ""),
         ("…", 100, ""),
     ]
+
+
+def test_a_picture_is_coloured_by_the_tier_of_what_is_drawn(host: Host) -> None:
+    scan = scan_of(host, {b"in/x": 700, b"out/y": 200, b"z": 60})
+    assert [tile.shade for tile in pictures.folder_picture(scan, root(scan))] == ["folder", "folder", "file"]
+    first, second = (Tier.objects.create(position=at, name=name) for at, name in enumerate(("first", "second"), 1))
+    Resource.objects.filter(pk=scan.resource_id).update(tier=first)
+    Resource.objects.create(host=host, name="inner", path=RemoteName(b"/t/tree/in"), tier=second)
+    columns_of(scan)
+    scan = Scan.objects.get(pk=scan.pk)
+    assert [tile.shade for tile in pictures.folder_picture(scan, root(scan))] == ["t2", "t1", "t1"]
 
 
 def test_pages_filter_sort_and_draw_with_shareable_addresses(host: Host, alice: Person, signed_in: SignedIn) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import zstandard
 from django.urls import reverse
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calculet.people.models import Person
@@ -54,6 +54,7 @@ def test_verified_counts_before_planned_and_planned_needs_no_equal_content() -> 
     assert state_of(FILE, CARRIED, planned) == "v" and state_of(FILE, planned._replace(key=b"b")) == "u"
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.binary(min_size=1, max_size=2), st.integers(0, 1)), max_size=12, unique_by=lambda one: one[0]

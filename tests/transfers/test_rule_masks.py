@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import uuid
 
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from inventory.columns import Columns, columns_from
 from transfers.rule_masks import decide
 from transfers.rules import RuleError, Rules
 
-parts = st.sampled_from([b"a", b"b", b"ab", b"a.o", b"b.o", b"x y", b"caf\xc3\xa9", b"\xff", b"!a", b"#a", b"a\nb", b"-"])
+parts = st.sampled_from(
+    [b"a", b"b", b"ab", b"a.o", b"b.o", b"x y", b"caf\xc3\xa9", b"\xff", b"!a", b"#a", b"a\nb", b"-"]
+)
 trees = st.lists(st.lists(parts, min_size=1, max_size=4).map(b"/".join), max_size=14)
 pieces = st.sampled_from(
     ["a", "b", "ab", "*", "**", "*.o", "a*", "?", "?b", "[ab]", "[!a]*", "a.o", "\\!a", "\\#a", "é", "caf?", "x y", "-"]
@@ -37,11 +39,12 @@ def listing(names: list[bytes], *, with_folders: bool = True) -> tuple[Columns, 
     return columns_from(rows), [(name, name in folders) for name in found]
 
 
-@settings(max_examples=400)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(trees, rule_lists, rule_lists, st.booleans())
 @example([b"a/b", b"a/a"], [], ["a", "!a/a"], True)
 @example([b"a/b/a.o", b"a/ab/b"], ["a/**", "!b"], ["*.o", "!a/b/*"], True)
 @example([b"!a", b"a"], [], ["!!a"], True)
+@example([b"a\nb/a/b"], [], ["a"], True)
 def test_masks_say_what_rules_say(
     names: list[bytes], include: list[str], exclude: list[str], with_folders: bool
 ) -> None:

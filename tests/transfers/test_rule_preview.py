@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 from django.urls import reverse
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 
 from calculet.actors import Actor
 from calculet.people.models import Person
@@ -26,7 +26,7 @@ from transfers.services.entry_lists import item_evaluate
 FILES = {b"a/": 0, b"a/big": 900, b"a/b/": 0, b"a/b/x.o": 50, b"a/b/y.c": 5, b"c/": 0, b"c/z.o": 70, b"top": 1}
 
 
-@settings(max_examples=150)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(trees, rule_lists, rule_lists)
 def test_what_is_taken_is_what_a_plain_reckoning_takes(
     names: list[bytes], include: list[str], exclude: list[str]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, compress
 
-from inventory.columns import FILE, FOLDER, KIND_LETTERS, LINK, NOWHERE, Columns, columns_of
+from inventory.columns import FILE, FOLDER, KIND_LETTERS, LINK, Columns, columns_of
 from inventory.models import Scan
 from inventory.remote.names import escape
 from transfers.engine.types import Member
@@ -84,18 +84,13 @@ class Taken:
 
     def members(self) -> Iterator[Member]:
         """What is taken, with names from the host's root, in their order."""
-        columns, top = self.within.columns, self.scan.root.raw.strip(b"/")
-        paths: dict[int, bytes] = {NOWHERE: top}
-        targets = _targets(columns)
+        columns = self.within.columns
+        path_of, targets = columns.namer(self.scan.root.raw.strip(b"/")), _targets(columns)
         for number in self.within.numbers():
-            kind = columns.kinds[number]
-            name = _path(columns, number, paths)
-            if kind == FOLDER:
-                paths[number] = name
-            if name:
-                size = columns.sums[number + 1] - columns.sums[number]
+            if name := path_of(number):
+                kind, size = _KINDS[columns.kinds[number]], columns.sums[number + 1] - columns.sums[number]
                 target = targets.get(number, b"")
-                yield Member(name, _KINDS[kind], size, columns.times[number], columns.modes[number], target)
+                yield Member(name, kind, size, columns.times[number], columns.modes[number], target)
 
     def largest(self, side: Side) -> list[tuple[str, int]]:
         """The folders that hold most of a side, as pages show paths, with their bytes of it."""
@@ -182,16 +177,6 @@ def _of_kind(columns: Columns, *kinds: int) -> bytes:
 def _both(one: bytes | bytearray, other: bytes) -> bytes:
     together = int.from_bytes(one, "little") & int.from_bytes(other, "little")
     return together.to_bytes(len(one), "little")
-
-
-def _path(columns: Columns, number: int, paths: dict[int, bytes]) -> bytes:
-    """An entry's path without the first slash; folders on the way are remembered."""
-    parent = columns.parents[number]
-    above = paths.get(parent)
-    if above is None:
-        above = paths[parent] = _path(columns, parent, paths)
-    tail = columns.tail(number)
-    return above + b"/" + tail if above and tail else above or tail
 
 
 def _targets(columns: Columns) -> dict[int, bytes]:
