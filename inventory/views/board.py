@@ -20,11 +20,12 @@ from inventory.views.acts import REFUSALS, act_once, back_to
 
 @require_safe
 def index(request: PersonRequest) -> HttpResponse:
-    """Every tier with its resources; `?host=NAME` keeps those of one host."""
+    """Every tier with its resources; `?host=NAME` keeps those of one host, as if it were the only one."""
     require(request.user, Act.VIEW)
     hosts = list(Host.objects.order_by("name"))
+    only = hosts[0] if len(hosts) == 1 else None
     wanted = request.GET.get("host", "")
-    host = get_object_or_404(Host, name=wanted) if wanted else None
+    host = get_object_or_404(Host, name=wanted) if wanted else only
     shown = selectors.board(host=host)
     context = {
         "hosts": hosts,
