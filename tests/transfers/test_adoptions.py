@@ -17,6 +17,7 @@ from inventory.models import Host, Resource
 from tests.hosts import host_make, resource_make
 from tests.sshd import Sshd
 from tests.transfers import jobs
+from tests.transfers.factories import PlannedHost
 from transfers.models import Adoption, AdoptionState, AdoptionWay, Build, BuildState
 from transfers.selectors.specs import landed_path
 from transfers.selectors.work import builds_to_fetch
@@ -155,30 +156,32 @@ def test_left_alone_the_build_is_fetched_and_nobody_can_agree_any_more(
     assert builds_to_fetch(build.pack.plan.host).exists()
 
 
-@pytest.mark.parametrize("where", ["outside", "by a link", "by dots", "nowhere"])
-def test_paths_outside_the_named_folders_are_refused(
-    build: Build, left: Path, tmp_path: Path, alice: Person, where: str
-) -> None:
+def test_paths_outside_the_named_folders_are_refused(left: Path, tmp_path: Path, alice: Person) -> None:
+    build = PlannedHost(alice, tmp_path / "home").add("one", BuildState.PACKED).builds.get()
+    (tmp_path / "blob").write_bytes(b"x")
     (left / "link").symlink_to(tmp_path / "blob")
-    path = {
-        "outside": tmp_path / "blob",
-        "by a link": left / "link",
-        "by dots": left / ".." / "blob",
-        "nowhere": left / "nothing",
-    }[where]
-    with pytest.raises(ValidationError, match="cannot be taken over"):
-        _ask(build, path, alice)
+    for path in (tmp_path / "blob", left / "link", left / ".." / "blob", left / "nothing", Path("blob"), Path("\0")):
+        with pytest.raises(ValidationError, match="cannot be taken over"):
+            _ask(build, path, alice)
     assert not Adoption.objects.exists()
 
 
 def test_without_the_setting_and_without_the_right_nothing_is_taken_over(
-    build: Build, left: Path, alice: Person, carol: Person, settings: Settings
+    left: Path, tmp_path: Path, alice: Person, carol: Person, settings: Settings
 ) -> None:
+    build = PlannedHost(alice, tmp_path / "home").add("one", BuildState.PACKED).builds.get()
     (left / "blob").write_bytes(b"x")
     with pytest.raises(NotAllowed):
         _ask(build, left / "blob", carol)
     settings.IMPORT_FOLDERS = []
     with pytest.raises(ValidationError, match="CALCULET_IMPORT_FOLDERS"):
+        _ask(build, left / "blob", alice)
+
+
+def test_a_build_that_is_received_takes_nothing_over_any_more(left: Path, tmp_path: Path, alice: Person) -> None:
+    build = PlannedHost(alice, tmp_path / "home").add("one", BuildState.RECEIVED).builds.get()
+    (left / "blob").write_bytes(b"x")
+    with pytest.raises(ValidationError, match="until a build is received"):
         _ask(build, left / "blob", alice)
 
 
