@@ -20,7 +20,7 @@ help:
 	@echo "make lint            the same without the tests"
 	@echo "make messages        collect the text of pages for translation (needs GNU gettext), and compile it"
 	@echo "make test-deps       by apt: the system parts that tests use"
-	@echo "make bench           the engine beside scp and rsync"
+	@echo "make bench           the engine beside scp and rsync; listings from ten thousand to a million entries"
 	@echo "make soak [MINUTES=10]  the engine over a bad link that falls silent three times (needs root)"
 	@echo "make clean           remove .venv and caches; var/ with everything that was brought home stays"
 
