@@ -82,7 +82,9 @@ class HostChangeForm(forms.Form):
         initial=8,
         min_value=1,
         max_value=256,
-        help_text=gettext_lazy("Connections to begin with. From there the link finds their number itself; see its page."),
+        help_text=gettext_lazy(
+            "Connections to begin with. From there the link finds their number itself; see its page."
+        ),
     )
     no_data_timeout_seconds = forms.IntegerField(
         label=gettext_lazy("No-data timeout, seconds"),

@@ -92,6 +92,7 @@ class AheadTransport(paramiko.Transport):
 
     _active_check_timeout = 1.0  # seconds between two looks at whether it still runs; its end wakes it at once
     _channels: Any
+    remote_cipher: str  # set by the key exchange
     _channel_handler_table: Mapping[int, Callable[..., None]] = {
         **paramiko.Transport._channel_handler_table,  # type: ignore[attr-defined]
         _WINDOW_ADJUST: AheadChannel.take_window,

@@ -22,9 +22,8 @@ from tests.transfers import jobs
 from transfers.engine.cellmap import CellMap
 from transfers.engine.geometry import Geometry, ledger_path
 from transfers.models import Build, BuildState, Check, GoodputSample
-from transfers.selectors.specs import build_spec
+from transfers.selectors.specs import build_spec, landed_path
 from transfers.services.orders import pack_pause, pack_resume, packs_reorder
-from transfers.selectors.specs import landed_path
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300), pytest.mark.django_db(transaction=True)]
 
