@@ -46,7 +46,7 @@ def applets(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @given(found=st.lists(part, min_size=1, max_size=8, unique=True), sort=st.sampled_from(["GNU", "BusyBox", "SFTP"]))
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_name_comes_through_as_it_is(
     host: Host, alice: Person, signed_in: SignedIn, applets: str, found: list[bytes], sort: str
 ) -> None:
