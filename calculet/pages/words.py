@@ -55,6 +55,23 @@ WORDS: frozenset[str] = frozenset(
         _("verified"),
         _("withdrawn"),
         _("needs_decision"),  # as the sentence about a change that came too late names it
+        # How a trial of lanes ended, and who decides on lanes.
+        _("all blocks are done"),
+        _("a person stopped it"),
+        _("there was nothing left to fetch"),
+        _("it did not come to its end in time"),
+        _("person"),
+        _("steering"),
+        _("trial"),
+        # Digests by policy, and how a host is listed.
+        _("never"),
+        _("of all files"),
+        _("of files from a size on"),
+        _("find"),
+        _("find and stat"),
+        _("SFTP"),
+        _("SFTP only"),
+        _("digest of what is left to others"),
         # Signatures of audit anchors.
         _("not signed"),
         _("signed"),
