@@ -24,7 +24,7 @@ ENVIRONMENT_NAMES = frozenset(
         "CALCULET_DEBUG",
         "CALCULET_HAD_DIRS",
         "CALCULET_HTTPS",
-        "CALCULET_IMPORT_FOLDERS",
+        "CALCULET_ADOPT_DIRS",
         "CALCULET_KEY_DIR",
         "CALCULET_LANDING_DIR",
         "CALCULET_LANES_AT_MOST",
@@ -86,10 +86,10 @@ def read_names(name: str, default: Sequence[str]) -> list[str]:
 
 
 def read_folders(name: str) -> list[Path]:
-    """Absolute folders with colons between them; none when the variable is not set."""
-    folders = [Path(part) for part in read_text(name, "").split(":") if part]
+    """Absolute folders with commas between them; none when the variable is not set."""
+    folders = [Path(part) for part in read_names(name, [])]
     if not all(folder.is_absolute() for folder in folders):
-        raise EnvironmentWrong(name, os.environ[name], "absolute folders with colons between them")
+        raise EnvironmentWrong(name, os.environ[name], "absolute folders with commas between them")
     return folders
 
 

@@ -37,8 +37,8 @@ refuse_unknown_names()
 DATA_DIR = Path(read_text("CALCULET_DATA_DIR", str(BASE_DIR / "var"))).absolute()
 KEY_DIR = Path(read_text("CALCULET_KEY_DIR", str(DATA_DIR / "keys"))).absolute()  # SSH keys come from here only
 LANDING_DIR = Path(read_text("CALCULET_LANDING_DIR", str(DATA_DIR / "landing"))).absolute()  # packs arrive below
-HAD_DIRS = [Path(one).absolute() for one in read_names("CALCULET_HAD_DIRS", [])]  # folders that may be declared as here
-IMPORT_FOLDERS = read_folders("CALCULET_IMPORT_FOLDERS")  # files that are here already are taken over from these only
+HAD_DIRS = read_folders("CALCULET_HAD_DIRS")  # folders that may be declared as already here are read in these only
+ADOPT_DIRS = read_folders("CALCULET_ADOPT_DIRS")  # files that are here already are taken over from these only
 ANCHOR_DIR = Path(read_text("CALCULET_ANCHOR_DIR", str(DATA_DIR / "anchors"))).absolute()
 RUN_DIR = run_folder_choose(DATA_DIR)  # sockets, process ids, beat's schedule: nothing that must be kept
 SECRET_KEY_FILE = DATA_DIR / "secret_key"

@@ -36,7 +36,17 @@ TEXT = r"""u?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 TEMPLATE_CALL = re.compile(rf"\b(_|n?p?gettext)\(({TEXT}(?:, ?{TEXT})*)")
 PLACEHOLDER = re.compile(r"%\(\w+\)[a-z]|%%|\{\w*\}|</?\w+>")
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
-ALIKE = {"zstd", "MiB", "of", "Mbit", "s", "stated", "find", "SFTP", "Webhook"}  # words that Chinese keeps, or writes as a sign
+ALIKE = {
+    "zstd",
+    "MiB",
+    "of",
+    "Mbit",
+    "s",
+    "stated",
+    "find",
+    "SFTP",
+    "Webhook",
+}  # words that Chinese keeps, or writes as a sign
 
 Key = tuple[str | None, str]
 

@@ -43,7 +43,7 @@ def left(tmp_path: Path, settings: Settings) -> Path:
     """The folder that files may be taken over from."""
     folder = tmp_path / "left"
     folder.mkdir()
-    settings.IMPORT_FOLDERS = [folder]
+    settings.ADOPT_DIRS = [folder]
     return folder
 
 
@@ -173,8 +173,8 @@ def test_without_the_setting_and_without_the_right_nothing_is_taken_over(
     (left / "blob").write_bytes(b"x")
     with pytest.raises(NotAllowed):
         _ask(build, left / "blob", carol)
-    settings.IMPORT_FOLDERS = []
-    with pytest.raises(ValidationError, match="CALCULET_IMPORT_FOLDERS"):
+    settings.ADOPT_DIRS = []
+    with pytest.raises(ValidationError, match="CALCULET_ADOPT_DIRS"):
         _ask(build, left / "blob", alice)
 
 

@@ -35,7 +35,7 @@ def folder(tmp_path: Path, settings: Settings) -> Path:
     made = tmp_path / "left"
     made.mkdir()
     (made / "pack.tar.zst.incoming").write_bytes(b"x")
-    settings.IMPORT_FOLDERS = [made]
+    settings.ADOPT_DIRS = [made]
     return made
 
 

@@ -86,7 +86,9 @@ def test_a_revision_that_is_not_there_is_the_newest_or_the_one_before(
 @pytest.mark.django_db
 def test_one_revision_alone_is_the_same_as_itself(signed_in: SignedIn, bob: Person, lab: PlannedHost) -> None:
     lab.plan.revisions.filter(number=2).delete()
-    assert set(re.findall(r'<td class="whole"><b>[^<]*</b><br><span class="state \w+">(\w+)<', page_of(signed_in(bob)))) == {"same"}
+    assert set(
+        re.findall(r'<td class="whole"><b>[^<]*</b><br><span class="state \w+">(\w+)<', page_of(signed_in(bob)))
+    ) == {"same"}
 
 
 @pytest.mark.django_db

@@ -19,8 +19,8 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from calculet.adopt_dirs import AdoptRefused, adopt_path
 from calculet.audit import services as audit
-from calculet.import_folders import ImportRefused, import_path
 from calculet.leases.services import Held, LeaseTaken, lease_acquire, lease_hold, lease_release, lease_request_stop
 from calculet.lifecycle import SYSTEM, Actor, StateConflict, advance
 from calculet.people.roles import Act, require
@@ -77,8 +77,8 @@ def adoption_request(*, build: Build, path: Path, way: AdoptionWay, actor: Actor
             % {"state": _(build.get_state_display())}
         )
     try:
-        real = import_path(path, settings.IMPORT_FOLDERS)
-    except ImportRefused as error:
+        real = adopt_path(path, settings.ADOPT_DIRS)
+    except AdoptRefused as error:
         raise ValidationError(str(error)) from error
     return _create(build, actor, path=RemoteName(os.fsencode(real)), way=way)
 
@@ -182,8 +182,8 @@ class _Adopting:
             # It was renamed by an attempt that was killed: what it offered is known from the look.
             return Offer((Stretch(0, min(adoption.identity[0][2], spec.size_bytes), path, 0),))
         try:
-            return look_at(import_path(path, settings.IMPORT_FOLDERS), spec)
-        except ImportRefused as error:
+            return look_at(adopt_path(path, settings.ADOPT_DIRS), spec)
+        except AdoptRefused as error:
             raise AdoptionRefused(path, error.reason) from error
 
     def _begin(self, offer: Offer) -> None:

@@ -39,7 +39,7 @@ def adopt(request: PersonRequest, host: str, pack: str) -> HttpResponse:
     if build is None:
         raise Http404
     if request.method != "POST":
-        return _page(request, build, AdoptForm(initial={"path": _only(settings.IMPORT_FOLDERS)}))
+        return _page(request, build, AdoptForm(initial={"path": _only(settings.ADOPT_DIRS)}))
     form = AdoptForm(request.POST)
     if not form.is_valid():
         return _page(request, build, form, status=422)
@@ -61,8 +61,8 @@ def _page(request: PersonRequest, build: Build, form: AdoptForm, *, status: int 
         "build": build,
         "rows": rows,
         "form": form,
-        "folders": settings.IMPORT_FOLDERS,
-        "offered": list(_offered(settings.IMPORT_FOLDERS)),
+        "folders": settings.ADOPT_DIRS,
+        "offered": list(_offered(settings.ADOPT_DIRS)),
         "can_ask": build.state in adoptions.ADOPTABLE and not any(one.finished_at is None for one in rows),
         "is_moving": any(one.state in _MOVING for one in rows),
         **rights(request),

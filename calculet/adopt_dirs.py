@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 @dataclass(eq=False)
-class ImportRefused(Exception):
+class AdoptRefused(Exception):
     """A path that may not be read. `str()` is the sentence to show."""
 
     path: Path
@@ -21,20 +21,20 @@ class ImportRefused(Exception):
         return f"“{shown}” cannot be taken over: {self.reason}. Nothing there was changed."
 
 
-def import_path(path: Path, folders: Iterable[Path]) -> Path:
+def adopt_path(path: Path, folders: Iterable[Path]) -> Path:
     """The real path, when it is there and lies below one of `folders`, links followed on both sides.
 
-    Raises ImportRefused.
+    Raises AdoptRefused.
     """
     allowed = [folder.resolve() for folder in folders]
     if not allowed:
-        raise ImportRefused(path, "no folder is named for this; an administrator sets CALCULET_IMPORT_FOLDERS")
+        raise AdoptRefused(path, "no folder is named for this; an administrator sets CALCULET_ADOPT_DIRS")
     if not path.is_absolute():
-        raise ImportRefused(path, "it is not an absolute path")
+        raise AdoptRefused(path, "it is not an absolute path")
     try:
         real = path.resolve(strict=True)
     except (OSError, RuntimeError, ValueError) as error:
-        raise ImportRefused(path, getattr(error, "strerror", None) or "it is not there") from error
+        raise AdoptRefused(path, getattr(error, "strerror", None) or "it is not there") from error
     if not any(real.is_relative_to(folder) for folder in allowed):
-        raise ImportRefused(path, "it does not lie below a folder that CALCULET_IMPORT_FOLDERS names")
+        raise AdoptRefused(path, "it does not lie below a folder that CALCULET_ADOPT_DIRS names")
     return real
