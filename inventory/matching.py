@@ -68,9 +68,10 @@ class Pattern:
         else:
             self._match = re.compile(re.escape(_bytes_of(text)), re.DOTALL).search
 
-    def is_in(self, columns: Columns, number: int) -> bool:
-        """True when an entry's name has the pattern."""
-        return self._match(columns.name(number) if self._is_whole else columns.base(number)) is not None
+    def tester(self, columns: Columns) -> Callable[[int], bool]:
+        """Tells of each entry whether its name has the pattern."""
+        shown, match = columns.namer() if self._is_whole else columns.base, self._match
+        return lambda number: match(shown(number)) is not None
 
     @property
     def leads(self) -> bytes:
@@ -182,11 +183,12 @@ class Matching:
         return self._tested(iter(range(first, end)))
 
     def _tested(self, numbers: Iterator[int]) -> Iterator[int]:
-        mask, pattern, columns = self.mask, self.pattern, self.columns
+        mask = self.mask
+        has_pattern = None if self.pattern is None else self.pattern.tester(self.columns)
         for step, number in enumerate(numbers):
             if step % _STEPS == 0 and time.monotonic() > self.until:
                 raise OutOfTime(number)
-            if (mask is None or mask[number]) and (pattern is None or pattern.is_in(columns, number)):
+            if (mask is None or mask[number]) and (has_pattern is None or has_pattern(number)):
                 yield number
 
     def _masked(self, first: int) -> Iterator[int]:
