@@ -86,7 +86,7 @@ def test_a_pack_is_approved_watched_and_its_report_taken_away(
     expect(row.get_by_text("fetching")).to_be_visible()
     expect(row.get_by_text("opened")).to_be_visible()  # the page refreshes itself
 
-    row.get_by_role("link", name="weights").click()
+    row.get_by_role("link", name="weights", exact=True).click()
     expect(page.get_by_role("heading", name="Chunks")).to_be_visible()
     expect(page.locator("#main")).to_contain_text("proven")
     wait_until("the report is made", lambda: Report.objects.exists(), seconds=20)
