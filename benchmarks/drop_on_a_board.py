@@ -38,6 +38,7 @@ from django.test import Client  # noqa: E402
 from django.urls import reverse  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
+import calculet.wsgi  # noqa: E402, F401  (garbage is collected as by the web server)
 from calculet.http import ACT_KEY_FIELD, new_act_key  # noqa: E402
 from calculet.people.models import Person  # noqa: E402
 from calculet.people.roles import Role  # noqa: E402
