@@ -122,8 +122,7 @@ def digests_of(resource: Resource, scan: Scan | None) -> DigestsShown:
     run = resource.digest_runs.order_by("-requested_at", "-pk").first()
     if scan is None:
         return DigestsShown(0, 0, run)
-    lacking = scan.entries.filter(kind=Entry.Kind.FILE, sha256__isnull=True).count()  # these have an index of their own
-    return DigestsShown(scan.files - lacking, lacking, run)
+    return DigestsShown(scan.digested, scan.files - scan.digested, run)
 
 
 def lists_waiting(*, host: Host | None = None) -> QuerySet[ImportedList]:

@@ -60,6 +60,7 @@ class Scan(models.Model):
     finished_at = models.DateTimeField(null=True, blank=True)
     entries_seen = models.PositiveBigIntegerField(default=0)  # progress while running
     files = models.PositiveBigIntegerField(default=0)
+    digested = models.PositiveBigIntegerField(default=0)  # of the files, those whose digest is known
     folders = models.PositiveBigIntegerField(default=0)
     links = models.PositiveBigIntegerField(default=0)
     others = models.PositiveBigIntegerField(default=0)  # sockets, pipes, devices

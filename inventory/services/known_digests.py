@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from django.db import transaction
-from django.db.models import Exists, Max, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from inventory.digests import Taken, Wanted
@@ -49,7 +49,9 @@ def digests_fill(scan: Scan, *, hold: Callable[[], object]) -> int:
             hold()
             rows = _bare(scan).filter(position__gte=begin, position__lt=begin + _FILL_ENTRIES)
             known = _same(scan).values("sha256")[:1]
-            filled += rows.filter(Exists(_same(scan))).update(sha256=Subquery(known))
+            found = rows.filter(Exists(_same(scan))).update(sha256=Subquery(known))
+            Scan.objects.filter(pk=scan.pk).update(digested=F("digested") + found)
+            filled += found
     return filled
 
 

@@ -174,7 +174,8 @@ def list_import(*, imported: ImportedList, digest: str, actor: Actor) -> Scan:
             "folders": sum(row.kind == Entry.Kind.FOLDER for row in rows),
             "links": sum(row.kind == Entry.Kind.LINK for row in rows),
         }
-        Scan.objects.filter(pk=scan.pk).update(**counts, entries_seen=len(rows))
+        digested = sum(row.kind == Entry.Kind.FILE and row.sha256 is not None for row in rows)
+        Scan.objects.filter(pk=scan.pk).update(**counts, digested=digested, entries_seen=len(rows))
         detail = {"file": imported.file_name, "digest": imported.digest, "resource": resource.name, **counts}
         advance(
             imported,

@@ -186,6 +186,7 @@ def _begin(scan: Scan, held: Held) -> None:
             actor=SYSTEM,
             started_at=timezone.now(),
             entries_seen=0,
+            digested=0,
             problem="",
             not_before=None,
         )

@@ -21,6 +21,7 @@ from inventory.digests import DigestJob, Wanted
 from inventory.models import DigestRun, Entry, Host, KnownDigest, Resource, Scan, ScanState
 from inventory.remote.names import RemoteName
 from inventory.remote.pool import SshRemote
+from inventory.selectors import digests_of
 from inventory.services import digest_runs, scans
 from inventory.services.errors import ScanAbsent
 from tests.hosts import host_make, resource_make
@@ -109,8 +110,10 @@ def test_an_unchanged_file_is_never_read_again(host: Host, alice: Person, tree: 
     (tree / "more").write_bytes(b"more")
     scan = scanned(resource, alice)
     assert b"a b" in digests_in(scan) and b"plain" not in digests_in(scan)
+    assert digests_of(resource, Scan.objects.get(pk=scan.pk)).lacking == 2
     run = taken(resource, alice)
     assert run.files_wanted == 2 and digests_in(scan) == true_digests(tree)
+    assert digests_of(resource, Scan.objects.get(pk=scan.pk)).lacking == 0
 
 
 def test_a_same_size_edit_with_its_old_time_is_read_again(host: Host, alice: Person, tree: Path) -> None:
