@@ -15,7 +15,7 @@ from transfers.selectors.board import USABLE, Board, PackRow
 from transfers.selectors.paces import HostPaces, paces_of
 from transfers.selectors.standings import Standing, carriers_of, standing_of, standings_of
 
-_ALL_RUNS_UP_TO = 250  # packs; a board of many more is forecast from fewer futures, so that it answers a drop at once
+_ALL_RUNS_UP_TO = 125  # packs; a board of many more is forecast from fewer futures, so that it answers a drop at once
 Needs = Mapping[str, Sequence[Sequence[str]]]
 
 

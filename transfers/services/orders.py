@@ -136,8 +136,9 @@ def packs_reorder(*, plan: Plan, pack_ids: Sequence[int], seen_ids: Sequence[int
         raise ValidationError(_("The new order must name each pack exactly once. Nothing was changed."))
     with transaction.atomic():
         Plan.objects.select_for_update().get(pk=plan.pk)
-        packs = {pack.pk: pack for pack in plan.packs.select_for_update().only("plan", "name", "position")}
-        now = sorted(packs, key=lambda key: (packs[key].position, packs[key].name))
+        columns = plan.packs.select_for_update().values_list("pk", "position", "name")
+        packs = {key: (position, name) for key, position, name in columns}
+        now = sorted(packs, key=packs.__getitem__)
         shown = set(seen_ids)
         if list(seen_ids) != [key for key in now if key in shown] or not shown <= set(packs):
             raise OrderStale
@@ -146,20 +147,22 @@ def packs_reorder(*, plan: Plan, pack_ids: Sequence[int], seen_ids: Sequence[int
         # Packs that the page did not show keep their places; the shown ones are dealt out anew among theirs.
         places = iter(pack_ids)
         order = [next(places) if key in shown else key for key in now]
-        _give_places([packs[key] for key in order])
-        detail = {"before": [packs[key].name for key in now], "after": [packs[key].name for key in order]}
+        _give_places({key: packs[key][0] for key in order})
+        detail = {"before": [packs[key][1] for key in now], "after": [packs[key][1] for key in order]}
         audit.record(act="pack.reorder", actor=actor, subject=plan, host=plan.host, detail=detail)
 
 
-def _give_places(packs: Sequence[Pack]) -> None:
-    """Number packs from 1. A pack put elsewhere moves all between by one: few statements, however many packs."""
+def _give_places(places: Mapping[int, int]) -> None:
+    """Number packs (by their keys, each with its former place) from 1, in the order given.
+
+    A pack put elsewhere moves all between by one: few statements, however many packs.
+    """
     steps: dict[int, list[int]] = {}
-    for position, pack in enumerate(packs, 1):
-        steps.setdefault(position - pack.position, []).append(pack.pk)
-        pack.position = position
+    for position, (key, former) in enumerate(places.items(), 1):
+        steps.setdefault(position - former, []).append(key)
     steps.pop(0, None)
     if len(steps) > _MOST_STEPS:
-        Pack.objects.bulk_update(packs, ["position"])
+        Pack.objects.bulk_update([Pack(pk=key, position=at) for at, key in enumerate(places, 1)], ["position"])
         return
     for step, keys in steps.items():
         Pack.objects.filter(pk__in=keys).update(position=F("position") + step)
