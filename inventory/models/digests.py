@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
-from django.conf import settings
 from django.db import models
 
-from inventory.models.fields import RemoteNameField
+from inventory.models.host_jobs import HostJob
 from inventory.models.hosts import Host
 from inventory.models.resources import Resource
-from inventory.models.scans import Scan, ScanState
+from inventory.models.scans import Scan
 
 
 class KnownDigest(models.Model):
@@ -38,47 +36,23 @@ class KnownDigest(models.Model):
         return f"{self.host_id}:{self.device}:{self.inode}"
 
 
-class DigestRun(models.Model):
-    """One taking of the digests that a resource's latest scan lacks.
-
-    queued ──> running ──> finished | failed | cancelled
-       ^          │ the job on the host was lost
-       └──────────┘
-    """
-
-    TRANSITIONS: ClassVar[Mapping[str, frozenset[str]]] = {
-        ScanState.QUEUED: frozenset({ScanState.RUNNING, ScanState.FINISHED, ScanState.FAILED, ScanState.CANCELLED}),
-        ScanState.RUNNING: frozenset({ScanState.QUEUED, ScanState.FINISHED, ScanState.FAILED, ScanState.CANCELLED}),
-        ScanState.FINISHED: frozenset(),
-        ScanState.FAILED: frozenset(),
-        ScanState.CANCELLED: frozenset(),
-    }
-    STATES: ClassVar = [choice for choice in ScanState.choices if choice[0] != ScanState.IMPORTED]
+class DigestRun(HostJob):
+    """One taking of the digests that a resource's latest scan lacks."""
 
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="digest_runs")
     resource = models.ForeignKey(Resource, on_delete=models.CASCADE, related_name="digest_runs")
     scan = models.ForeignKey(Scan, null=True, on_delete=models.SET_NULL, related_name="digest_runs")
-    state = models.CharField(max_length=16, choices=STATES, default=ScanState.QUEUED)
-    # Null: asked for by the resource's or the host's policy.
-    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     over_bytes = models.PositiveBigIntegerField(default=0)  # smaller files are left without
-    requested_at = models.DateTimeField(auto_now_add=True)
-    finished_at = models.DateTimeField(null=True, blank=True)
-    # Where it runs on the host: emptied when nothing of ours is left there.
-    folder = RemoteNameField(default=b"", blank=True)
     word = models.CharField(max_length=32, blank=True)
     offsets = models.JSONField(default=list, blank=True)  # how far each worker's findings were read
-    tries = models.PositiveSmallIntegerField(default=0)
     files_known = models.PositiveBigIntegerField(default=0)  # not read again
     files_wanted = models.PositiveBigIntegerField(default=0)
     bytes_wanted = models.PositiveBigIntegerField(default=0)
     files_done = models.PositiveBigIntegerField(default=0)
     bytes_done = models.PositiveBigIntegerField(default=0)
     files_left = models.PositiveBigIntegerField(default=0)  # changed since the scan, or not readable
-    problem = models.TextField(blank=True)
 
-    class Meta:
-        ordering: ClassVar = ["-requested_at"]
+    class Meta(HostJob.Meta):
         constraints: ClassVar = [
             models.UniqueConstraint(
                 fields=["resource"],

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
-from django.conf import settings
 from django.db import models
 
 from inventory.models.fields import RemoteNameField
+from inventory.models.host_jobs import HostJob
 from inventory.models.hosts import Host
 from inventory.models.resources import Resource
-from inventory.models.scans import Scan, ScanState
+from inventory.models.scans import Scan
 
 
 class InsideArchive(models.Model):
@@ -65,42 +64,19 @@ class InsidePiece(models.Model):
         return f"{self.archive_id}:{self.position}"
 
 
-class InsideRun(models.Model):
-    """One look inside every archive of a resource's latest scan that was not looked into yet.
-
-    queued ──> running ──> finished | failed | cancelled
-       ^          │ the job on the host was lost
-       └──────────┘
-    """
-
-    TRANSITIONS: ClassVar[Mapping[str, frozenset[str]]] = {
-        ScanState.QUEUED: frozenset({ScanState.RUNNING, ScanState.FINISHED, ScanState.FAILED, ScanState.CANCELLED}),
-        ScanState.RUNNING: frozenset({ScanState.QUEUED, ScanState.FINISHED, ScanState.FAILED, ScanState.CANCELLED}),
-        ScanState.FINISHED: frozenset(),
-        ScanState.FAILED: frozenset(),
-        ScanState.CANCELLED: frozenset(),
-    }
-    STATES: ClassVar = [choice for choice in ScanState.choices if choice[0] != ScanState.IMPORTED]
+class InsideRun(HostJob):
+    """One look inside every archive of a resource's latest scan that was not looked into yet."""
 
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="inside_runs")
     resource = models.ForeignKey(Resource, on_delete=models.CASCADE, related_name="inside_runs")
     scan = models.ForeignKey(Scan, null=True, on_delete=models.SET_NULL, related_name="inside_runs")
-    state = models.CharField(max_length=16, choices=STATES, default=ScanState.QUEUED)
-    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
-    requested_at = models.DateTimeField(auto_now_add=True)
-    finished_at = models.DateTimeField(null=True, blank=True)
-    # Where it runs on the host: emptied when nothing of ours is left there.
-    folder = RemoteNameField(default=b"", blank=True)
     wanted = models.BinaryField(default=b"", blank=True)  # the names that were sent, NUL after each
-    tries = models.PositiveSmallIntegerField(default=0)
     archives_known = models.PositiveIntegerField(default=0)  # not read again
     archives_wanted = models.PositiveIntegerField(default=0)
     archives_done = models.PositiveIntegerField(default=0)
     archives_faulty = models.PositiveIntegerField(default=0)  # not all of them is known
-    problem = models.TextField(blank=True)
 
-    class Meta:
-        ordering: ClassVar = ["-requested_at"]
+    class Meta(HostJob.Meta):
         constraints: ClassVar = [
             models.UniqueConstraint(
                 fields=["resource"],

@@ -211,7 +211,7 @@ def test_a_run_that_another_worker_has_is_left_to_it(host: Host, alice: Person, 
     scanned(resource, alice)
     run = digest_runs.digests_request(resource=resource, actor=Actor.of(alice))
     assert digest_runs.digests_request(resource=resource, actor=Actor.of(alice)) == run
-    assert lease_acquire(name=digest_runs.digests_lease(run.pk)) is not None
+    assert lease_acquire(name=digest_runs.KIND.lease(run.pk)) is not None
     digest_runs.digests_run(run.pk)
     run.refresh_from_db()
     assert run.state == ScanState.QUEUED and not KnownDigest.objects.exists()
