@@ -16,7 +16,7 @@ from calculet.leases.models import Lease
 from calculet.leases.services import LEASE_SILENCE_SECONDS
 from calculet.people.models import Person
 from inventory.models import Host
-from tests.conftest import PASSWORD
+from tests.browser_fixtures import signing_in
 from tests.hosts import resource_make
 from tests.live.product import Product, SlowHost, wait_until
 from tests.transfers import jobs
@@ -51,19 +51,10 @@ def slow_host(tmp_path: Path) -> Iterator[SlowHost]:
 
 @pytest.fixture
 def page(browser: Browser, product: Product, alice: Person) -> Iterator[Page]:
-    complaints: list[str] = []
-    made = browser.new_context(locale="en", base_url=product.address).new_page()
-    made.set_default_timeout(PATIENCE_MS)
+    """Alice's page. What the browser complains about fails the test."""
     expect.set_options(timeout=PATIENCE_MS)
-    made.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
-    made.on("pageerror", lambda error: complaints.append(str(error)))
-    made.goto("/")
-    made.get_by_label("Sign-in name").fill(alice.username)
-    made.get_by_label("Password").fill(PASSWORD)
-    made.get_by_role("button", name="Sign in").click()
-    expect(made.get_by_role("heading", name="Overview", level=1)).to_be_visible()
-    yield made
-    assert not complaints
+    with signing_in(browser, product.address, patience_ms=PATIENCE_MS) as sign_in:
+        yield sign_in(alice)
 
 
 def _rate_lately(seconds: int) -> float:

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from calculet.people.models import Person
-from tests.conftest import PASSWORD
+from tests.browser_fixtures import signing_in
 from tests.hosts import resource_make
 from tests.live.product import Product, SlowHost, wait_until
 from tests.transfers import jobs
@@ -38,22 +38,8 @@ def product(tmp_path: Path, transactional_db: None) -> Iterator[Product]:
 @pytest.fixture
 def page_of(browser: Browser, product: Product) -> Iterator[Callable[[Person], Page]]:
     """A signed-in page of a person. What the browser complains about fails the test."""
-    complaints: list[str] = []
-
-    def make(person: Person) -> Page:
-        page = browser.new_context(locale="en").new_page()
-        page.set_default_timeout(PATIENCE_MS)
-        page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto(product.address)
-        page.get_by_label("Sign-in name").fill(person.username)
-        page.get_by_label("Password").fill(PASSWORD)
-        page.get_by_role("button", name="Sign in").click()
-        expect(page.get_by_role("heading", name="Overview", level=1)).to_be_visible()
-        return page
-
-    yield make
-    assert not complaints
+    with signing_in(browser, product.address, patience_ms=PATIENCE_MS) as sign_in:
+        yield sign_in
 
 
 @pytest.fixture

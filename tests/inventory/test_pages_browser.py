@@ -12,7 +12,7 @@ from pytest_django.live_server_helper import LiveServer
 from calculet.people.models import Person
 from calculet.people.roles import Role
 from inventory.models import Host, Proposal, ProposalState, Resource, Tier
-from tests.conftest import PASSWORD
+from tests.browser_fixtures import signing_in
 from tests.hosts import resource_make
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -22,21 +22,8 @@ expect.set_options(timeout=15_000)
 @pytest.fixture
 def page_of(browser: Browser, live_server: LiveServer) -> Iterator[Callable[[Person], Page]]:
     """A signed-in page of a person. What the browser complains about fails the test."""
-    complaints: list[str] = []
-
-    def make(person: Person) -> Page:
-        made = browser.new_context(locale="en", base_url=live_server.url).new_page()
-        made.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
-        made.on("pageerror", lambda error: complaints.append(str(error)))
-        made.goto("/")
-        made.get_by_label("Sign-in name").fill(person.username)
-        made.get_by_label("Password").fill(PASSWORD)
-        made.get_by_role("button", name="Sign in").click()
-        expect(made.get_by_role("heading", name="Overview", level=1)).to_be_visible()
-        return made
-
-    yield make
-    assert not complaints
+    with signing_in(browser, live_server.url) as sign_in:
+        yield sign_in
 
 
 @pytest.fixture

@@ -49,23 +49,32 @@ def scan(resource: Resource, person: Person) -> None:
     scan_run(scan_request(resource=resource, actor=Actor.of(person)).pk)
 
 
-def propose(
-    host: Host, author: Person, *packs: tuple[str, str, Sequence[Resource]], exclude: Sequence[str] = ()
+Packs = tuple[str, str, Sequence[Resource]]  # name, mode, resources
+
+
+def draft(
+    host: Host, author: Person, *packs: Packs, exclude: Sequence[str] = (), leaves_out_carried: bool = False
 ) -> Revision:
-    """A proposed revision with packs (name, mode, resources)."""
+    """A draft with packs."""
     actor = Actor.of(author)
-    draft = draft_start(host=host, actor=actor)
+    revision = draft_start(host=host, actor=actor)
     for name, mode, resources in packs:
         item_set(
-            revision=draft,
+            revision=revision,
             pack_name=name,
             mode=mode,
             resources=resources,
             include_rules=(),
             exclude_rules=exclude,
+            leaves_out_carried=leaves_out_carried,
             actor=actor,
         )
-    return revision_propose(revision=draft, actor=actor)
+    return revision
+
+
+def propose(host: Host, author: Person, *packs: Packs, exclude: Sequence[str] = ()) -> Revision:
+    """A proposed revision with packs."""
+    return revision_propose(revision=draft(host, author, *packs, exclude=exclude), actor=Actor.of(author))
 
 
 def approve(revision: Revision, person: Person) -> list[Build]:

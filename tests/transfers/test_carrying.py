@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 
 import pytest
 from django.core.exceptions import ValidationError
@@ -13,9 +14,13 @@ from calculet.audit.models import Event
 from calculet.people.models import Person
 from inventory.models import Entry, Host, Resource, Scan, ScanState
 from inventory.remote.names import RemoteName
+from tests.transfers import jobs
 from transfers.models import Build, BuildState, Item, Revision
 from transfers.selectors.satisfying import carriers_awaited
 from transfers.services import plans, reshaping
+
+draft = partial(jobs.draft, leaves_out_carried=True)
+
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 
@@ -54,26 +59,9 @@ def digested(host: Host, name: str, files: dict[bytes, bytes]) -> Resource:
     return resource
 
 
-def draft(host: Host, author: Person, *packs: tuple[str, str, Resource], leaves: bool = True) -> Revision:
-    actor = Actor.of(author)
-    revision = plans.draft_start(host=host, actor=actor)
-    for name, mode, resource in packs:
-        plans.item_set(
-            revision=revision,
-            pack_name=name,
-            mode=mode,
-            resources=[resource],
-            include_rules=(),
-            exclude_rules=(),
-            leaves_out_carried=leaves,
-            actor=actor,
-        )
-    return revision
-
-
 def test_a_carrier_that_leaves_the_draft_is_not_counted_on(host: Host, alice: Person, bob: Person) -> None:
     one, two = digested(host, "one", ONE), digested(host, "two", TWO)
-    revision = draft(host, alice, ("a", "files", one), ("b", "files", two))
+    revision = draft(host, alice, ("a", "files", [one]), ("b", "files", [two]))
     actor = Actor.of(alice)
     for item in revision.items.order_by("position"):
         plans.item_preview(item=item, actor=actor)
@@ -93,7 +81,7 @@ def test_without_the_wish_everything_is_carried_and_it_is_said_what_could_be_lef
     host: Host, alice: Person
 ) -> None:
     one, two = digested(host, "one", ONE), digested(host, "two", TWO)
-    revision = draft(host, alice, ("a", "archive", one), ("b", "archive", two), leaves=False)
+    revision = draft(host, alice, ("a", "archive", [one]), ("b", "archive", [two]), leaves_out_carried=False)
     plans.revision_propose(revision=revision, actor=Actor.of(alice))
     item = Item.objects.get(pack__name="b")
     assert item.entry_list is not None and item.satisfied_list is None
@@ -103,14 +91,14 @@ def test_without_the_wish_everything_is_carried_and_it_is_said_what_could_be_lef
 
 def test_a_pack_of_which_others_carry_everything_is_refused_with_what_to_do(host: Host, alice: Person) -> None:
     one, two = digested(host, "one", {b"x": SHARED}), digested(host, "two", {b"y": SHARED})
-    revision = draft(host, alice, ("a", "files", one), ("b", "files", two))
+    revision = draft(host, alice, ("a", "files", [one]), ("b", "files", [two]))
     with pytest.raises(ValidationError, match="Other packs carry everything that is in pack “b”"):
         plans.revision_propose(revision=revision, actor=Actor.of(alice))
 
 
 def test_the_approval_is_of_what_is_left_out_as_well(host: Host, alice: Person, bob: Person) -> None:
     one, two = digested(host, "one", ONE), digested(host, "two", TWO)
-    revision = draft(host, alice, ("a", "files", one), ("b", "files", two))
+    revision = draft(host, alice, ("a", "files", [one]), ("b", "files", [two]))
     plans.revision_propose(revision=revision, actor=Actor.of(alice))
     Item.objects.filter(pack__name="b").update(satisfied_list=None)
     with pytest.raises(ValidationError, match="is not what is proposed now"):
@@ -128,7 +116,7 @@ def test_a_build_is_kept_when_only_its_carrier_is_another_one_and_counts_on_that
 ) -> None:
     actor = Actor.of(alice)
     one, two = digested(host, "one", ONE), digested(host, "two", TWO)
-    first, build = approved(draft(host, alice, ("a", "files", one), ("b", "files", two)), alice, bob)
+    first, build = approved(draft(host, alice, ("a", "files", [one]), ("b", "files", [two])), alice, bob)
     Build.objects.filter(pk=build.pk).update(state=BuildState.VERIFIED)
     other = plans.draft_start(host=host, actor=actor)
     copied = reshaping.item_duplicate(item=other.items.get(pack__name="a"), name="c", actor=actor)
@@ -146,10 +134,10 @@ def test_a_file_more_that_another_pack_carries_makes_a_new_build_though_the_pack
     host: Host, alice: Person, bob: Person
 ) -> None:
     one, two = digested(host, "one", ONE), digested(host, "two", TWO)
-    _first, build = approved(draft(host, alice, ("a", "files", one), ("b", "files", two)), alice, bob)
+    _first, build = approved(draft(host, alice, ("a", "files", [one]), ("b", "files", [two])), alice, bob)
     Resource.objects.filter(pk=two.pk).delete()
     again = digested(host, "two", {**TWO, b"copy more": SHARED})
-    more = draft(host, alice, ("b", "files", again))
+    more = draft(host, alice, ("b", "files", [again]))
     _first, later = approved(more, alice, bob)
     assert later.number == 2
     assert later.entry_list_id == build.entry_list_id  # what is fetched is the same; the tree has a file more

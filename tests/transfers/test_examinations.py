@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
@@ -21,7 +20,7 @@ from calculet.audit.models import Event
 from calculet.people.models import Person
 from calculet.people.roles import NotAllowed
 from inventory.models import Host
-from tests.conftest import PASSWORD
+from tests.browser_fixtures import signing_in
 from tests.hosts import host_make
 from tests.sshd import Sshd
 from tests.transfers import jobs
@@ -132,16 +131,11 @@ def test_the_page_stays_within_narrow_and_wide_windows(
     lab = PlannedHost(alice, tmp_path)
     for _ in range(2):
         _kept(lab.host, requested_by=alice)
-    page = browser.new_context(locale="en", base_url=live_server.url).new_page()
-    page.goto("/")
-    page.get_by_label("Sign-in name").fill(alice.username)
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
-    page.goto(reverse("transfers:link", args=[lab.host.name]))
-    page.get_by_role("link", name="Link doctor").click()
-    page.get_by_text("with bbr on the host one connection would reach").wait_for()
-    for width in (1280, 360):
-        page.set_viewport_size({"width": width, "height": 800})
-        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-        if pictures := os.environ.get("PICTURES"):
-            page.screenshot(path=f"{pictures}/doctor-{width}.png", full_page=True)
+    with signing_in(browser, live_server.url) as sign_in:
+        page = sign_in(alice)
+        page.goto(reverse("transfers:link", args=[lab.host.name]))
+        page.get_by_role("link", name="Link doctor").click()
+        page.get_by_text("with bbr on the host one connection would reach").wait_for()
+        for width in (1280, 360):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")

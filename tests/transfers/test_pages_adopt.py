@@ -16,7 +16,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from calculet.http import new_act_key
 from calculet.people.models import Person
-from tests.conftest import PASSWORD
+from tests.browser_fixtures import signing_in
 from tests.hosts import host_make, resource_make
 from tests.sshd import Sshd
 from tests.transfers import jobs
@@ -117,17 +117,8 @@ def test_what_matched_waits_for_a_word_on_the_packs_page_too(
 @pytest.fixture
 def page(browser: Browser, live_server: LiveServer, alice: Person) -> Iterator[Page]:
     """Alice's page. What the browser complains about fails the test."""
-    complaints: list[str] = []
-    made = browser.new_context(locale="en", base_url=live_server.url).new_page()
-    made.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
-    made.on("pageerror", lambda error: complaints.append(str(error)))
-    made.goto("/")
-    made.get_by_label("Sign-in name").fill(alice.username)
-    made.get_by_label("Password").fill(PASSWORD)
-    made.get_by_role("button", name="Sign in").click()
-    expect(made.get_by_role("heading", name="Overview", level=1)).to_be_visible()
-    yield made
-    assert not complaints
+    with signing_in(browser, live_server.url) as sign_in:
+        yield sign_in(alice)
 
 
 @pytest.mark.browser
@@ -156,8 +147,6 @@ def test_a_prefix_is_adopted_in_the_browser_and_only_the_rest_is_fetched(
     for width in (1280, 360):
         page.set_viewport_size({"width": width, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-        if folder_of_pictures := os.environ.get("PICTURES"):
-            page.screenshot(path=f"{folder_of_pictures}/adopt-{width}.png", full_page=True)
     page.get_by_role("button", name="Copy what matches").click()
     adoption_run(Adoption.objects.get().pk)
     expect(page.locator("#live .state")).to_have_text("finished")

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 from pytest_django.live_server_helper import LiveServer
 
 from calculet.people.models import Person
-from tests.conftest import PASSWORD
+from tests.browser_fixtures import signing_in
 from tests.transfers.factories import MEBIBYTE, PlannedHost, make_resource
 from transfers.models import Build, BuildState, Item
 
@@ -27,17 +27,8 @@ def lab(alice: Person, tmp_path: Path) -> PlannedHost:
 @pytest.fixture
 def page(browser: Browser, live_server: LiveServer, alice: Person) -> Iterator[Page]:
     """Alice's page. What the browser complains about fails the test."""
-    complaints: list[str] = []
-    made = browser.new_context(locale="en", base_url=live_server.url).new_page()
-    made.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
-    made.on("pageerror", lambda error: complaints.append(str(error)))
-    made.goto("/")
-    made.get_by_label("Sign-in name").fill(alice.username)
-    made.get_by_label("Password").fill(PASSWORD)
-    made.get_by_role("button", name="Sign in").click()
-    expect(made.get_by_role("heading", name="Overview", level=1)).to_be_visible()
-    yield made
-    assert not complaints
+    with signing_in(browser, live_server.url) as sign_in:
+        yield sign_in(alice)
 
 
 def test_a_pack_is_dragged_to_another_place(page: Page, lab: PlannedHost) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from django.urls import reverse
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect
+from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from calculet.actors import Actor
 from calculet.people.models import Person
 from inventory.models import Host
-from tests.conftest import PASSWORD
+from tests.browser_fixtures import signing_in
 from tests.transfers import jobs
 from tests.transfers.factories import make_host, make_resource
 from tests.transfers.test_plans import draft_with
@@ -26,29 +26,14 @@ expect.set_options(timeout=30_000)
 Signed = Callable[[Person], Page]
 
 
-def _is_complaint(said: ConsoleMessage) -> bool:
-    """A form that is refused comes back with status 422, of which the browser tells as of an error."""
-    return said.type == "error" and "422" not in said.text
-
-
 @pytest.fixture
 def pages(browser: Browser, live_server: LiveServer) -> Iterator[Signed]:
-    """A signed-in page of a person, each in a browser of its own. What a browser complains about fails the test."""
-    complaints: list[str] = []
+    """A signed-in page of a person, each in a browser of its own. What a browser complains about fails the test.
 
-    def sign_in(person: Person) -> Page:
-        page = browser.new_context(locale="en", base_url=live_server.url).new_page()
-        page.on("console", lambda said: complaints.append(said.text) if _is_complaint(said) else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto("/")
-        page.get_by_label("Sign-in name").fill(person.username)
-        page.get_by_label("Password").fill(PASSWORD)
-        page.get_by_role("button", name="Sign in").click()
-        expect(page.get_by_role("heading", name="Overview", level=1)).to_be_visible()
-        return page
-
-    yield sign_in
-    assert not complaints
+    A form that is refused comes back with status 422, of which the browser tells as of an error.
+    """
+    with signing_in(browser, live_server.url, forgives="422") as sign_in:
+        yield sign_in
 
 
 @pytest.fixture

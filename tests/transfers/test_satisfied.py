@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,9 @@ from transfers.services.builds import build_replace
 from transfers.services.ticks import due_now
 from transfers.services.unpacks import unpack_request, unpack_run
 from transfers.services.verification import open_run
+
+draft = partial(jobs.draft, leaves_out_carried=True)
+
 
 pytestmark = pytest.mark.django_db
 
@@ -63,23 +67,6 @@ def digested(host: Host, person: Person, *paths: Path) -> list[Resource]:
     return found
 
 
-def draft(host: Host, author: Person, *packs: tuple[str, str, Resource], leaves: bool = True) -> Revision:
-    actor = Actor.of(author)
-    revision = plans.draft_start(host=host, actor=actor)
-    for name, mode, resource in packs:
-        plans.item_set(
-            revision=revision,
-            pack_name=name,
-            mode=mode,
-            resources=[resource],
-            include_rules=(),
-            exclude_rules=(),
-            leaves_out_carried=leaves,
-            actor=actor,
-        )
-    return revision
-
-
 def go(revision: Revision, author: Person, approver: Person) -> list[Build]:
     plans.revision_propose(revision=revision, actor=Actor.of(author))
     return jobs.approve(revision, approver)
@@ -97,7 +84,7 @@ def test_what_an_earlier_pack_carries_is_left_to_it_and_the_tree_is_whole_again(
     jobs.landing_make(tmp_path / "home")
     host = host_make(sshd, alice)
     one, two = digested(host, alice, trees / "one", trees / "two")
-    builds = go(draft(host, alice, ("a", first, one), ("b", second, two)), alice, bob)
+    builds = go(draft(host, alice, ("a", first, [one]), ("b", second, [two])), alice, bob)
     later = builds[1]
     kept = {b"small", b"empty", b"blob"} | ({b"small too"} if second == "archive" else set())
     assert names_of(later) == kept
@@ -131,7 +118,7 @@ def test_a_pack_is_opened_only_when_its_carrier_is_and_its_unpack_waits_and_says
     jobs.landing_make(tmp_path / "home")
     host = host_make(sshd, alice)
     one, two = digested(host, alice, trees / "one", trees / "two")
-    carrier, build = go(draft(host, alice, ("a", "files", one), ("b", "files", two)), alice, bob)
+    carrier, build = go(draft(host, alice, ("a", "files", [one]), ("b", "files", [two])), alice, bob)
     jobs.until_packed(carrier)
     jobs.until_packed(build)
     carrier.pack.is_paused = True
@@ -166,7 +153,7 @@ def test_content_that_changed_before_its_carrier_was_packed_is_named_and_never_t
     jobs.landing_make(tmp_path / "home")
     host = host_make(sshd, alice)
     one, two = digested(host, alice, trees / "one", trees / "two")
-    revision = draft(host, alice, ("a", "files", one), ("b", "files", two))
+    revision = draft(host, alice, ("a", "files", [one]), ("b", "files", [two]))
     plans.revision_propose(revision=revision, actor=Actor.of(alice))
     (trees / "one/sub/shared.bin").write_bytes(os.urandom(300_000))
     carrier, build = jobs.approve(revision, bob)
@@ -190,7 +177,7 @@ def test_a_satisfied_file_that_changed_at_the_source_needs_a_decision(
     jobs.landing_make(tmp_path / "home")
     host = host_make(sshd, alice)
     one, two = digested(host, alice, trees / "one", trees / "two")
-    revision = draft(host, alice, ("a", "files", one), ("b", "files", two))
+    revision = draft(host, alice, ("a", "files", [one]), ("b", "files", [two]))
     plans.revision_propose(revision=revision, actor=Actor.of(alice))
     about = (trees / "two/deep/copy.bin").stat()
     (trees / "two/deep/copy.bin").write_bytes(os.urandom(300_000))
@@ -206,7 +193,7 @@ def test_a_build_whose_carrier_holds_something_else_fails_with_what_to_do(
     jobs.landing_make(tmp_path / "home")
     host = host_make(sshd, alice)
     one, two = digested(host, alice, trees / "one", trees / "two")
-    carrier, build = go(draft(host, alice, ("a", "files", one), ("b", "files", two)), alice, bob)
+    carrier, build = go(draft(host, alice, ("a", "files", [one]), ("b", "files", [two])), alice, bob)
     jobs.bring_home([carrier])
     Build.objects.filter(pk=carrier.pk).update(member_list=build.entry_list)  # as if it had been packed otherwise
     jobs.bring_home([build])
@@ -222,7 +209,7 @@ def test_an_existing_archive_that_lies_in_a_later_tree_is_lent_whole(
     host = host_make(sshd, alice)
     archive = jobs.tar_gz(trees / "two/deep/base.tar.gz", {"in": os.urandom(50_000)})
     whole, two = digested(host, alice, archive, trees / "two/deep")
-    builds = go(draft(host, alice, ("a", "existing", whole), ("b", "archive", two)), alice, bob)
+    builds = go(draft(host, alice, ("a", "existing", [whole]), ("b", "archive", [two])), alice, bob)
     assert b"base.tar.gz" not in names_of(builds[1])
     jobs.bring_home(builds)
     assert builds[1].state == BuildState.OPENED, builds[1].problem
