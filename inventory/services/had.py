@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from calculet.audit.services import record
 from calculet.leases.services import lease_request_stop
 from calculet.lifecycle import Actor, advance
+from calculet.named_folders import Obstacle, PathNotAllowed, path_allowed
 from calculet.people.roles import Act, require
 from inventory.manifests.formats import read_list
 from inventory.manifests.lists import FileList
@@ -62,28 +63,24 @@ def roots_allowed() -> list[Path]:
 
 def folder_allowed(text: str) -> Path:
     """The real path of a folder at or below one that the installation names, links resolved. Raises ValueWrong."""
-    roots = roots_allowed()
-    reason = ""
-    if not roots:
-        reason = _("this installation names no folders for it. Set CALCULET_HAD_DIRS.")
-    elif "\0" in text or not text.startswith("/"):
-        reason = _("give an absolute path (it begins with “/”).")
-    if reason:
-        raise _refused(text, reason)
     try:
-        found = Path(text).resolve(strict=True)
-    except (OSError, RuntimeError) as error:
-        raise _refused(text, _("it cannot be opened (%(why)s).") % {"why": _why(error)}) from error
-    if not any(found.is_relative_to(root.resolve()) for root in roots):
-        shown = ", ".join(str(root) for root in roots)
-        raise _refused(text, _("it does not lie below %(roots)s, which CALCULET_HAD_DIRS names.") % {"roots": shown})
+        found = path_allowed(Path(text), roots_allowed())
+    except PathNotAllowed as error:
+        raise _refused(text, _obstacle(error)) from error
     if not found.is_dir():
         raise _refused(text, _("it is no folder."))
     return found
 
 
-def _why(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error)
+def _obstacle(error: PathNotAllowed) -> str:
+    if error.obstacle is Obstacle.NO_FOLDERS:
+        return _("this installation names no folders for it. Set CALCULET_HAD_DIRS.")
+    if error.obstacle is Obstacle.NOT_ABSOLUTE:
+        return _("give an absolute path (it begins with “/”).")
+    if error.obstacle is Obstacle.NOT_THERE:
+        return _("it cannot be opened (%(why)s).") % {"why": error.why}
+    shown = ", ".join(str(root) for root in roots_allowed())
+    return _("it does not lie below %(roots)s, which CALCULET_HAD_DIRS names.") % {"roots": shown}
 
 
 def _refused(text: str, reason: str) -> ValueWrong:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from transfers.engine.cellmap import CellMap
-from transfers.engine.geometry import Geometry, Piece, SegmentMap, ledger_path, spans
+from transfers.engine.geometry import Geometry, SegmentMap, ledger_path
 from transfers.engine.landing import (
     IncomingWriter,
     LandingError,
@@ -69,11 +69,6 @@ class ActiveBuild:
             self.adopting.discard(chunk)
             if not self.adopting:
                 self.cells.confirm()
-
-    def block_pieces(self, chunk: int) -> list[list[Piece]]:
-        """Where each block of a chunk lies on the host."""
-        offset, length = self.geometry.chunk_offsets[chunk], self.geometry.chunk_lengths[chunk]
-        return [self.segments.pieces(at, count) for at, count in spans(offset, length)]
 
     def still_wrong(self, chunk: int, rounds: int) -> SourceChanged:
         """The sentence for a chunk that no repair makes right."""

@@ -208,7 +208,9 @@ def block_asker(remote: Remote, spec: BuildSpec) -> Ask:
             lines = list(parse_digests(output.splitlines()))
         except ValueError as error:
             raise CommandFailed(step, 0, str(error)) from error
-        return {blocks[line.index]: line.sha256 for line in lines if line.index is not None}
+        return {
+            blocks[line.index]: line.sha256 for line in lines if line.index is not None and line.index < len(blocks)
+        }
 
     return ask
 

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 
 from inventory.remote.base import CommandFailed, PermanentError, Remote, TransientError
 from transfers.engine.active import ActiveBuild
+from transfers.engine.adopt import block_asker
 from transfers.engine.identity import source_identity
-from transfers.engine.source import PieceFault, SourceChanged, block_digests_script, parse_digests
+from transfers.engine.source import PieceFault, SourceChanged
 from transfers.engine.types import BLOCK_BYTES, CheckLevel, Clock, Finding, Outcome
-
-BLOCK_DIGEST_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,7 @@ class Prover:
             return Proof(build, chunk, finding, adopted=adopt)
         try:
             wrong = self._wrong_cells(build, chunk)
-        except (TransientError, PermanentError, ValueError) as error:
+        except (TransientError, PermanentError) as error:
             return Proof(build, chunk, finding, error=error, adopted=adopt)
         if adopt:
             for cell in set(build.geometry.chunk_cells(chunk)) - set(wrong):
@@ -124,14 +123,11 @@ class Prover:
         return digest.digest()
 
     def _wrong_cells(self, build: ActiveBuild, chunk: int) -> tuple[int, ...]:
-        """Cells of the blocks whose digests differ from the source's. Raises RemoteError, ValueError."""
-        step = f"take block digests of chunk {chunk} of {build.key}"
-        script = block_digests_script(build.block_pieces(chunk))
-        output = self._remote.check(script, step=step, timeout_seconds=BLOCK_DIGEST_SECONDS)
-        digests = {line.index: line.sha256 for line in parse_digests(output.splitlines())}
+        """Cells of the blocks whose digests differ from the source's. Raises RemoteError."""
         count = build.geometry.block_count(chunk)
+        digests = block_asker(self._remote, build.spec)(chunk, range(count))
         if len(digests) != count:
-            raise CommandFailed(step, 0, f"{len(digests)} of {count} digests came")
+            raise CommandFailed(f"take block digests of {build.key}", 0, f"{len(digests)} of {count} digests came")
         offset, length = build.geometry.chunk_offsets[chunk], build.geometry.chunk_lengths[chunk]
         wrong: list[int] = []
         for block in range(count):

@@ -19,10 +19,10 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from calculet.adopt_dirs import AdoptRefused, adopt_path
 from calculet.audit import services as audit
 from calculet.leases.services import Held, LeaseTaken, lease_acquire, lease_hold, lease_release, lease_request_stop
 from calculet.lifecycle import SYSTEM, Actor, StateConflict, advance
+from calculet.named_folders import Obstacle, PathNotAllowed, path_allowed
 from calculet.people.roles import Act, require
 from inventory.connect import open_remote
 from inventory.remote.base import PermanentError, TransientError
@@ -68,6 +68,22 @@ def adoption_lease_name(adoption_id: int) -> str:
     return f"adoption:{adoption_id}"
 
 
+_OBSTACLES = {
+    Obstacle.NO_FOLDERS: "no folder is named for this; an administrator sets CALCULET_ADOPT_DIRS",
+    Obstacle.NOT_ABSOLUTE: "it is not an absolute path",
+    Obstacle.NOT_THERE: "it is not there",
+    Obstacle.OUTSIDE: "it does not lie below a folder that CALCULET_ADOPT_DIRS names",
+}
+
+
+def _allowed(path: Path) -> Path:
+    """The real path of what is offered. Raises AdoptionRefused."""
+    try:
+        return path_allowed(path, settings.ADOPT_DIRS)
+    except PathNotAllowed as error:
+        raise AdoptionRefused(path, error.why or _OBSTACLES[error.obstacle]) from error
+
+
 def adoption_request(*, build: Build, path: Path, way: AdoptionWay, actor: Actor) -> Adoption:
     """Ask for local bytes to be compared and taken over. Raises NotAllowed, ValidationError."""
     require(actor.user, Act.FETCH)
@@ -77,8 +93,8 @@ def adoption_request(*, build: Build, path: Path, way: AdoptionWay, actor: Actor
             % {"state": _(build.get_state_display())}
         )
     try:
-        real = adopt_path(path, settings.ADOPT_DIRS)
-    except AdoptRefused as error:
+        real = _allowed(path)
+    except AdoptionRefused as error:
         raise ValidationError(str(error)) from error
     return _create(build, actor, path=RemoteName(os.fsencode(real)), way=way)
 
@@ -181,10 +197,7 @@ class _Adopting:
         if adoption.state == AdoptionState.COPYING and adoption.way == AdoptionWay.TAKE and not path.exists():
             # It was renamed by an attempt that was killed: what it offered is known from the look.
             return Offer((Stretch(0, min(adoption.identity[0][2], spec.size_bytes), path, 0),))
-        try:
-            return look_at(adopt_path(path, settings.ADOPT_DIRS), spec)
-        except AdoptRefused as error:
-            raise AdoptionRefused(path, error.reason) from error
+        return look_at(_allowed(path), spec)
 
     def _begin(self, offer: Offer) -> None:
         with transaction.atomic():
