@@ -3,7 +3,7 @@
 The rule. A cell that is a plain number (`-12`, `3.5`) stays as it is. In any other cell an apostrophe is put
 
 * before the whole, when it begins (after blanks and quotation marks, if any) with one of `= + - @ '`, one of their wide
-  forms `＝ ＋ － ＠`, or with TAB, CR or LF;
+  forms `＝ ＋ － ＠`, TAB, CR or LF;
 * inside, before such a character that follows `;`, TAB, CR or LF (and blanks and quotation marks after it): a
   spreadsheet that takes another separator than the comma begins a cell there.
 
@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _LEADS = "=+\\-@'＝＋－＠"
 _SKIPPED = r'[^\S\t\r\n]*(?:"[^\S\t\r\n]*)*'  # blanks and quotation marks, but nothing that parts cells
 _TO_LOOK_AT = re.compile(f"[{_LEADS}\\t\\r\\n]")  # most cells hold none of these
-_BEGINS = re.compile(f"[\\t\\r\\n]|{_SKIPPED}[{_LEADS}]")
+_BEGINS = re.compile(f"{_SKIPPED}[{_LEADS}\\t\\r\\n]")
 _INSIDE = re.compile(f"([;\\t\\r\\n]{_SKIPPED})(?=[{_LEADS}])")
 _INSIDE_SAFE = re.compile(f"([;\\t\\r\\n]{_SKIPPED})'")
 

@@ -6,7 +6,7 @@ import io
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from calculet.spreadsheets import cell_safe, cell_true, csv_read, csv_rows
@@ -21,6 +21,7 @@ TEXTS = st.text(
     [
         '=HYPERLINK("http://x","y")', "+1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\tplain", "\rplain",
         "-1+cmd|' /C calc'!A0",
+        " \n", "\u00a0\t=1", '" \r@',
         "-a", "--1", "- 1", "=", "＝1+1", "＋1", "－1＋1", "＠SUM(A1)", " =1", '"=1', "\u00a0=1", "'=1", "'", "-1e5",
     ],
 )  # fmt: skip
@@ -43,6 +44,9 @@ def test_a_spreadsheet_with_another_separator_finds_no_formula_either(text: str)
 
 @settings(deadline=None)
 @given(TEXTS)
+@example(" \n")
+@example("\u00a0\r=1")
+@example('" \t@')
 def test_every_cell_is_safe_and_comes_back(text: str) -> None:
     safe = cell_safe(text)
     assert cell_true(safe) == text
