@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from django.db.models import Q
 
-from inventory.models import Entry, InsideArchive, InsidePiece, InsideRun, Resource, Scan
+from inventory.browsing import entry_find
+from inventory.models import Entry, InsideArchive, InsidePart, InsidePiece, InsideRun, Resource, Scan
 from inventory.overlap.archives import is_archive_name
 from inventory.overlap.hostlook import Wanted
 from inventory.overlap.inside import LAYOUT, Record
@@ -21,12 +22,16 @@ _IDENTITY = ("device", "inode", "size_bytes", "mtime_ns", "ctime_ns")
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """An entry of a scan that is an archive; `found` is what is known of its inside. A layout's entry is its index."""
+    """An entry of a scan that is an archive; `found` is what is known of its inside.
+
+    A layout's entry is its index, that of a set of parts its first part.
+    """
 
     entry: Entry
     name: bytes  # of the file, or of the layout's folder; relative to the scan's root
     is_layout: bool = False
     found: InsideArchive | None = None
+    parts: tuple[bytes, ...] = ()  # names of the files that are the archive only when they are joined
 
     @property
     def is_whole(self) -> bool:
@@ -35,14 +40,30 @@ class Archive:
 
 
 def archives_of(scan: Scan) -> list[Archive]:
-    """A scan's archives, by their names, in order; files below an OCI layout belong to it."""
+    """A scan's archives, by their names, in order; files below an OCI layout belong to it.
+
+    A set of parts is among them once it was looked into at home: where it lies nobody can tell that it is one.
+    """
     rows = list(_candidates(scan))
     layouts = _layouts(scan, rows)
     files = [row for row in rows if not any(_is_below(row.name.raw, folder) for folder in layouts)]
     archives = [Archive(row, row.name.raw) for row in files if _is_archive(scan, row)]
     archives += [Archive(row, folder, is_layout=True) for folder, row in layouts.items()]
     archives.sort(key=lambda one: one.entry.position)
-    return _with_found(scan, archives[:ARCHIVES_AT_MOST])
+    return [*_with_found(scan, archives[:ARCHIVES_AT_MOST]), *_joined(scan)]
+
+
+def _joined(scan: Scan) -> Iterator[Archive]:
+    """Sets of parts that were looked into as a whole, and of which every part is still the file that it was."""
+    root = scan.root.raw.rstrip(b"/") + b"/"
+    for found in InsideArchive.objects.filter(host=scan.host_id, parts__isnull=False).distinct():
+        parts = list(found.parts.all())
+        if not all(part.name.is_below(scan.root) for part in parts):
+            continue
+        entries = [entry_find(scan, part.name.raw.removeprefix(root)) for part in parts]
+        if all(row is not None and _identity(row) == _identity(part) for row, part in zip(entries, parts, strict=True)):
+            rows = [row for row in entries if row is not None]
+            yield Archive(rows[0], rows[0].name.raw, found=found, parts=tuple(row.name.raw for row in rows))
 
 
 def _candidates(scan: Scan) -> Iterator[Entry]:
@@ -100,7 +121,7 @@ def _with_found(scan: Scan, archives: list[Archive]) -> list[Archive]:
     return found
 
 
-def _identity(row: Entry | InsideArchive) -> tuple[int, ...]:
+def _identity(row: Entry | InsideArchive | InsidePart) -> tuple[int, ...]:
     return tuple(getattr(row, name) for name in _IDENTITY)
 
 

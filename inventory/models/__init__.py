@@ -5,7 +5,7 @@ from inventory.models.fields import RemoteNameField
 from inventory.models.had import HadCover, HadFile, HadKind, HadSource, HadState
 from inventory.models.hosts import Channel, DigestPolicy, Host, HostKey
 from inventory.models.imports import ImportedList, ListState
-from inventory.models.insides import InsideArchive, InsidePiece, InsideRun
+from inventory.models.insides import InsideArchive, InsidePart, InsidePiece, InsideRun
 from inventory.models.overlaps import DeclaredOverlap, Overlap, OverlapMeasure, OverlapSet
 from inventory.models.resources import Resource, ResourceKind, SizeBasis
 from inventory.models.scans import Entry, ListedBy, Scan, ScanChange, ScanState
@@ -30,6 +30,7 @@ __all__ = [
     "HostKey",
     "ImportedList",
     "InsideArchive",
+    "InsidePart",
     "InsidePiece",
     "InsideRun",
     "KnownDigest",

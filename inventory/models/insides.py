@@ -47,6 +47,29 @@ class InsideArchive(models.Model):
         return str(self.name)
 
 
+class InsidePart(models.Model):
+    """One file of a set of parts that, joined in this order, is the archive; as it was on its host. Only while all of
+    them are so does what lies inside stand for them."""
+
+    archive = models.ForeignKey(InsideArchive, on_delete=models.CASCADE, related_name="parts")
+    position = models.PositiveIntegerField()
+    name = RemoteNameField()  # its path
+    device = models.BigIntegerField()
+    inode = models.BigIntegerField()
+    size_bytes = models.PositiveBigIntegerField()
+    mtime_ns = models.BigIntegerField()
+    ctime_ns = models.BigIntegerField()
+
+    class Meta:
+        ordering: ClassVar = ["archive", "position"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["archive", "position"], name="inside_part_once_per_archive"),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.name)
+
+
 class InsidePiece(models.Model):
     """Some of an archive's files: records as `inventory.overlap.inside` writes them, compressed by zstd."""
 

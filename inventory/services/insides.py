@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from django.db import transaction
 from django.utils import timezone
 
-from inventory.models import Host, InsideArchive, InsidePiece
+from inventory.models import Host, InsideArchive, InsidePart, InsidePiece
 from inventory.overlap.archives import Identity, identity_of
 from inventory.overlap.images import tree_of
 from inventory.overlap.inside import Record
@@ -34,12 +34,14 @@ def inside_keep(
     is_layout: bool = False,
     here: Identity | None = None,
     digest: bytes | None = None,
+    parts: Sequence[tuple[RemoteName, Identity]] = (),
     noted: Callable[[InsideArchive], object] = bool,
 ) -> Looked:
     """Take the findings of one look, make its tree, and keep that in one transaction that begins with `hold`.
 
-    `here` and `digest`: of the file on its host, when the copy at home was read. `noted` is called last in the
-    transaction. What was not whole is kept with the word that says why.
+    `here` and `digest`: of the file on its host, when the copy at home was read. `parts`: the files on its host that
+    are the archive when they are joined, in order. `noted` is called last in the transaction. What was not whole is
+    kept with the word that says why.
 
     Raises FindingsDamaged and what `records` and `hold` raise.
     """
@@ -53,13 +55,7 @@ def inside_keep(
         fault = fault or (tree.faults[0] if tree.faults else "")
         if digest is None and spool.end.sha256:
             digest = bytes.fromhex(spool.end.sha256)
-    key = {
-        "device": signed(identity.device),
-        "inode": signed(identity.inode),
-        "size_bytes": identity.size_bytes,
-        "mtime_ns": held_time(identity.mtime_ns),
-        "ctime_ns": held_time(identity.ctime_ns),
-    }
+    key = _held(identity)
     values = {
         "name": name,
         "is_layout": is_layout,
@@ -78,5 +74,23 @@ def inside_keep(
         archive = InsideArchive.objects.create(host=host, **key, **values)
         for position, (content, _count, _size) in enumerate(pieces):
             InsidePiece.objects.create(archive=archive, position=position, content=content)
+        InsidePart.objects.bulk_create(
+            (
+                InsidePart(archive=archive, position=position, name=part, **_held(its))
+                for position, (part, its) in enumerate(parts)
+            ),
+            batch_size=500,
+        )
         noted(archive)
     return Looked(archive, fault)
+
+
+def _held(identity: Identity) -> dict[str, int]:
+    """An identity as the database holds it."""
+    return {
+        "device": signed(identity.device),
+        "inode": signed(identity.inode),
+        "size_bytes": identity.size_bytes,
+        "mtime_ns": held_time(identity.mtime_ns),
+        "ctime_ns": held_time(identity.ctime_ns),
+    }

@@ -139,7 +139,7 @@ def _files(scan: Scan, known: dict[int, list[Archive]]) -> Iterator[OneFile]:
     """A listing's files; what lies inside an archive that was looked into stands for it, and `known` tells of it."""
     own = scan.root.base  # of a resource that is one file
     looked = known[scan.pk] = [one for one in archives_of(scan) if one.is_whole]
-    instead = {one.name for one in looked if not one.is_layout}
+    instead = {name for one in looked if not one.is_layout for name in (one.parts or (one.name,))}
     layouts = tuple(one.name + b"/" if one.name else b"" for one in looked if one.is_layout)
     rows = scan.entries.filter(kind="file").order_by()
     for name, size, sha256, device, inode in rows_raw(rows, "name", "size_bytes", "sha256", "device", "inode"):

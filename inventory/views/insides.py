@@ -57,5 +57,5 @@ def inside_archive(request: PersonRequest, pk: int) -> HttpResponse:
         (RemoteName(record.name), record.size_bytes, record.sha256)
         for record in islice(insides.inside_files(archive), FILES_SHOWN)
     ]
-    context = {"archive": archive, "files": files, "left": archive.files - len(files)}
+    context = {"archive": archive, "files": files, "left": archive.files - len(files), "parts": archive.parts.count()}
     return render(request, "inventory/inside.html", context)

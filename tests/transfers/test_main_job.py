@@ -13,6 +13,10 @@ import pytest
 from calculet.actors import Actor
 from calculet.people.models import Person
 from inventory.insides import archives_of, inside_files
+from inventory.models import Resource
+from inventory.overlapping import overlaps_shown
+from inventory.services.digest_runs import digests_request, digests_run
+from inventory.services.overlaps import overlaps_request, overlaps_run
 from tests.hosts import host_make, resource_make
 from tests.parts import need
 from tests.sshd import Sshd
@@ -123,7 +127,8 @@ def test_an_existing_archive_comes_under_its_own_name(sshd: Sshd, alice: Person,
 
 def test_parts_are_joined_in_their_order(sshd: Sshd, alice: Person, bob: Person, tmp_path: Path) -> None:
     jobs.landing_make(tmp_path / "home")
-    whole = jobs.tar_gz(tmp_path / "image.tar.gz", {"blob": os.urandom(2_500_000)}).read_bytes()
+    blob = os.urandom(2_500_000)
+    whole = jobs.tar_gz(tmp_path / "image.tar.gz", {"blob": blob}).read_bytes()
     parts = tmp_path / "parts"
     parts.mkdir()
     for number, start in enumerate(range(0, len(whole), 200_000)):
@@ -138,3 +143,28 @@ def test_parts_are_joined_in_their_order(sshd: Sshd, alice: Person, bob: Person,
     assert landed_path(build).read_bytes() == whole
     assert build.chunks.count() == 13
     assert sums_pass(build)
+    inside_of_joined_parts(build, resource, parts, blob, alice)
+
+
+def inside_of_joined_parts(build: Build, resource: Resource, parts: Path, blob: bytes, person: Person) -> None:
+    """What lies inside stands for the parts in their source, and is compared, while all are as they were."""
+    store = parts.parent / "store"
+    store.mkdir()
+    (store / "blob").write_bytes(blob)
+    other = resource_make(resource.host, person, store, name="store")
+    jobs.scan(other, person)
+    digests_run(digests_request(resource=other, actor=Actor.of(person)).pk)
+    assert insides_here_due() == [build.pk]
+    inside_here_run(build.pk)
+    assert insides_here_due() == []
+    scan = resource.scans.get()
+    (known,) = archives_of(scan)
+    assert len(known.parts) == len(list(parts.iterdir())) and known.is_whole
+    overlaps_run(overlaps_request(actor=Actor.of(person)).pk)
+    shown = overlaps_shown()
+    assert shown is not None
+    (pair,) = shown.pairs
+    assert {side.resource: side.percent for side in pair.sides} == {resource: 100, other: 100}
+    (parts / "image.tar.gz.part-3").touch()
+    jobs.scan(resource, person)
+    assert archives_of(resource.scans.latest("pk")) == []
