@@ -32,6 +32,7 @@ from transfers.steering import LinkDriver
 
 IDLE_LINK_SECONDS = 30.0  # lanes stay connected so long while packs are still being made
 SAMPLES_KEPT = timedelta(days=7)
+_HELD_BACK = 0.8  # of what a limit allows: who brings less is held by the link itself
 log = logging.getLogger(__name__)
 
 
@@ -61,6 +62,13 @@ def check_of(build: Build, finding: Finding, *, count: int = 1) -> Check:
         software=dict(software),
         at=timezone.now(),
     )
+
+
+def is_held_back(sample: Sample, allowed_bytes_per_second: float | None) -> bool:
+    """True when a limit, and not the link, decided how much came: nearly all that it allows was used."""
+    if not allowed_bytes_per_second or not sample.seconds:
+        return False
+    return max(sample.wire_bytes, sample.new_bytes) / sample.seconds >= _HELD_BACK * allowed_bytes_per_second
 
 
 @contextmanager
@@ -191,23 +199,20 @@ class RowLedger:
                     Build.objects.filter(pk=self._builds[key].pk, state=BuildState.FETCHING).update(received_bytes=here)
 
     def _add_to_minute(self, at: datetime, sample: Sample) -> None:
-        """Sum samples by the minute, channel and number of lanes: forecasts are drawn from these."""
-        minute = GoodputMinute.objects.filter(
-            host=self._host,
-            at=at.replace(second=0, microsecond=0),
-            channel=self._channel,
-            lanes=len(sample.lanes),
+        """Sum samples by the minute, channel, number of lanes and whether a limit held them back: forecasts are drawn
+        from these."""
+        minute = {
+            "host": self._host,
+            "at": at.replace(second=0, microsecond=0),
+            "channel": self._channel,
+            "lanes": len(sample.lanes),
+            "is_limited": is_held_back(sample, self._driver.allowance.bytes_per_second),
+        }
+        added = GoodputMinute.objects.filter(**minute).update(
+            seconds=F("seconds") + sample.seconds, new_bytes=F("new_bytes") + sample.new_bytes
         )
-        added = minute.update(seconds=F("seconds") + sample.seconds, new_bytes=F("new_bytes") + sample.new_bytes)
         if not added:
-            GoodputMinute.objects.create(
-                host=self._host,
-                at=at.replace(second=0, microsecond=0),
-                channel=self._channel,
-                lanes=len(sample.lanes),
-                seconds=sample.seconds,
-                new_bytes=sample.new_bytes,
-            )
+            GoodputMinute.objects.create(**minute, seconds=sample.seconds, new_bytes=sample.new_bytes)
 
     def record_problem(self, key: str | None, error: Exception, *, will_retry: bool) -> None:
         """Say what went wrong where people look for it; what can't mend itself stops the build."""

@@ -230,3 +230,13 @@ def test_times_keep_to_the_bandwidth_limits_of_the_hours_ahead(
     BandwidthLimit.objects.create(scope="lab", host=lab.host, windows=[window])
     assert times_of(lab)["sdk"] == pytest.approx(free + 3600, abs=90)
     assert "at each hour of the week ahead" in words(client.get(address))
+
+
+def test_times_that_go_by_minutes_under_a_limit_say_so(signed_in: SignedIn, bob: Person, lab: PlannedHost) -> None:
+    lab.add("sdk", BuildState.PACKED)
+    lab.minutes([400_000] * 30, lanes=16, channel=lab.host.channels.get())
+    client, address = signed_in(bob), reverse("transfers:forecast", args=["lab"])
+    sentence = "A bandwidth limit held some of it back, so the link may be faster."
+    assert sentence not in words(client.get(address))
+    GoodputMinute.objects.update(is_limited=True)
+    assert sentence in words(client.get(address))

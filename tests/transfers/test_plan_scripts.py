@@ -110,6 +110,22 @@ def test_what_a_link_brought_is_summed_by_minute_channel_and_lanes(
     assert sum(GoodputMinute.objects.values_list("new_bytes", flat=True)) == 3 * MEBIBYTE
     assert set(GoodputMinute.objects.values_list("channel", flat=True)) == {host.channels.get().pk}
     assert all(minute.at.second == 0 and minute.lanes > 0 for minute in GoodputMinute.objects.all())
+    assert not GoodputMinute.objects.filter(is_limited=True).exists()
+
+
+def test_what_came_under_a_limit_is_summed_apart(sshd: Sshd, alice: Person, bob: Person, tmp_path: Path) -> None:
+    jobs.landing_make(tmp_path / "home")
+    archive = tmp_path / "base.img"
+    archive.write_bytes(os.urandom(3 * MEBIBYTE))
+    host = host_make(sshd, alice)
+    resource = resource_make(host, alice, archive, kind="archive")
+    jobs.scan(resource, alice)
+    (build,) = jobs.approve(jobs.propose(host, alice, ("baseline", "existing", [resource])), bob)
+    jobs.until_packed(build)
+    BandwidthLimit.objects.create(scope="far", host=host, bytes_per_second=1_200_000)
+    link_run(host.pk)
+    held = sum(GoodputMinute.objects.filter(is_limited=True).values_list("new_bytes", flat=True))
+    assert held > MEBIBYTE  # the last of it may come in a sample that is short of the limit
 
 
 def test_the_script_is_taken_away_by_those_who_may_fetch_and_each_time_is_an_event(

@@ -2,6 +2,7 @@
 
 Readings are sums by the minute, over one channel and with one number of lanes: what another channel or another number
 of lanes brought says little of the one that is set, so it is drawn from only as long as nothing better was measured.
+The same holds of minutes that a bandwidth limit held back: they tell how fast the link is at least.
 A minute without any reading counts as one in which nothing came while there was something to fetch, and as none at all
 otherwise: a link that stood still is slow, one without work is not.
 """
@@ -47,6 +48,7 @@ class Reading:
     new_bytes: int
     lanes: int
     channel: int | None = None
+    is_limited: bool = False  # by a bandwidth limit, not by the link
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ class Goodput:
     lanes: int | None = None
     by_lanes: tuple[LanePace, ...] = ()
     alike: Alike = Alike.HOST
+    is_limited: bool = False
 
     @property
     def mean(self) -> float:
@@ -119,9 +122,10 @@ def measured_goodput(
 
     `had_work` are spans of minutes (first, last) in which something was there to fetch. Readings over the channel that
     is set and with the lanes that are set (None: any, they are steered) are used alone as soon as there are enough of
-    them; else those over the channel; else all.
+    them; else those over the channel; else all. Readings that a limit held back are left out as soon as there are
+    enough others.
     """
-    minutes = _minutes(readings, had_work)
+    minutes = _free(_minutes(readings, had_work))
     by_lanes = _by_lanes(minutes)
     alike, used = _alike(minutes, channel, lanes)
     seconds, total = math.fsum(one.seconds for one in used), sum(one.new_bytes for one in used)
@@ -137,7 +141,14 @@ def measured_goodput(
         + SHORT_SPREAD**2 * 600 / (600 + seconds)
         + (OTHER_SPREAD**2 if alike is Alike.HOST else 0.0)
     )
-    return Goodput("measured", rates, weights, spread, max(rates), seconds, lanes, by_lanes, alike)
+    is_limited = any(one.is_limited for one in used)
+    return Goodput("measured", rates, weights, spread, max(rates), seconds, lanes, by_lanes, alike, is_limited)
+
+
+def _free(minutes: list[Reading]) -> list[Reading]:
+    free = [one for one in minutes if not one.is_limited]
+    is_enough = math.fsum(one.seconds for one in free) >= ENOUGH_ALIKE_SECONDS and any(one.new_bytes for one in free)
+    return free if is_enough else minutes
 
 
 def _alike(minutes: Sequence[Reading], channel: int | None, lanes: int | None) -> tuple[Alike, list[Reading]]:

@@ -44,12 +44,16 @@ class GoodputSample(models.Model):
 
 
 class GoodputMinute(models.Model):
-    """The samples of one minute over one channel and with one number of lanes: what forecasts are drawn from."""
+    """The samples of one minute over one channel and with one number of lanes: what forecasts are drawn from.
+
+    Those that a bandwidth limit held back are summed apart: they do not tell what the link can do.
+    """
 
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="goodput_minutes")
     channel = models.ForeignKey(Channel, null=True, on_delete=models.SET_NULL, related_name="+")
     at = models.DateTimeField()  # the minute's begin
     lanes = models.PositiveSmallIntegerField()
+    is_limited = models.BooleanField(default=False)
     seconds = models.FloatField()
     new_bytes = models.PositiveBigIntegerField()
 
@@ -57,7 +61,8 @@ class GoodputMinute(models.Model):
         ordering: ClassVar = ["host", "at"]
         constraints: ClassVar = [
             models.UniqueConstraint(
-                fields=["host", "at", "channel", "lanes"], name="goodput_minute_once_per_channel_and_lanes"
+                fields=["host", "at", "channel", "lanes", "is_limited"],
+                name="goodput_minute_once_per_channel_and_lanes",
             ),
         ]
 

@@ -69,9 +69,10 @@ def measured_on(host: Host, at: datetime) -> Goodput | None:
     end = at.replace(second=0, microsecond=0)
     begin = end - timedelta(seconds=LOOK_BACK_SECONDS)
     rows = GoodputMinute.objects.filter(host=host, at__gte=begin, at__lt=end).order_by("at")
+    columns = rows.values_list("at", "seconds", "new_bytes", "lanes", "channel", "is_limited")
     readings = [
-        Reading(_minute(minute), seconds, count, lanes, channel)
-        for minute, seconds, count, lanes, channel in rows.values_list("at", "seconds", "new_bytes", "lanes", "channel")
+        Reading(_minute(minute), seconds, count, lanes, channel, is_limited)
+        for minute, seconds, count, lanes, channel, is_limited in columns
     ]
     setting = LaneSetting.objects.filter(host=host).first()
     channel = host.channels.order_by("position").first()

@@ -149,29 +149,32 @@ def basis_words(paces: HostPaces | None) -> str:
         "count": goodput.lanes,
     }
     if goodput.alike is Alike.LANES:
-        return (
-            _(
-                "Times go by what was measured over %(time)s of the last hours with the %(count)s lanes that are set: "
-                "%(rate)s on average, in the slowest tenth %(slow)s or less."
-            )
-            % figures
+        words = _(
+            "Times go by what was measured over %(time)s of the last hours with the %(count)s lanes that are set: "
+            "%(rate)s on average, in the slowest tenth %(slow)s or less."
         )
-    words = _(
-        "Times go by what was measured over %(time)s of the last hours: %(rate)s on average, in the slowest tenth "
-        "%(slow)s or less."
-    )
+    else:
+        words = _(
+            "Times go by what was measured over %(time)s of the last hours: %(rate)s on average, in the slowest tenth "
+            "%(slow)s or less."
+        )
     return " ".join([words % figures, *(one % figures for one in _unlike(goodput))])
 
 
 def _unlike(goodput: Goodput) -> list[str]:
     """What forecasts are drawn from for want of what is set, in sentences."""
+    found = []
     if goodput.alike is Alike.HOST:
-        return [
+        found.append(
             _("Too little was measured over the channel in use, so other channels count too; that leaves more open.")
-        ]
-    if goodput.lanes is None:
-        return []
-    return [_("Too little was measured with the %(count)s lanes that are set, so every number of lanes counts.")]
+        )
+    elif goodput.alike is Alike.CHANNEL and goodput.lanes is not None:
+        found.append(
+            _("Too little was measured with the %(count)s lanes that are set, so every number of lanes counts.")
+        )
+    if goodput.is_limited:
+        found.append(_("A bandwidth limit held some of it back, so the link may be faster."))
+    return found
 
 
 @register.simple_tag

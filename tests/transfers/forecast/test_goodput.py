@@ -77,3 +77,16 @@ def test_rates_that_vary_are_told_by_their_share() -> None:
 def test_a_stated_rate_is_above_zero(rate: float) -> None:
     with pytest.raises(ValueError, match="above zero"):
         stated_goodput(rate)
+
+
+def test_minutes_that_a_limit_held_back_do_not_tell_what_the_link_can_do() -> None:
+    held = [replace(one, is_limited=True) for one in minutes(*[60_000] * 60)]
+    free = minutes(*[1_200_000] * 10, first=60)
+    found = measured_goodput([*held, *free])
+    assert found is not None and not found.is_limited
+    assert found.mean == pytest.approx(20_000) and found.measured_seconds == 600
+    assert [round(one.bytes_per_second) for one in found.by_lanes] == [20_000]
+    too_few = measured_goodput([*held, *free[:9]])
+    assert too_few is not None and too_few.is_limited and too_few.mean < 4_000
+    alone = measured_goodput(held)
+    assert alone is not None and alone.is_limited and alone.mean == pytest.approx(1_000)

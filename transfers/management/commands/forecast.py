@@ -63,6 +63,7 @@ def _figures(board: Board) -> dict[str, Any]:
         "bytes_per_second": round(goodput.mean) if goodput is not None else None,
         "measured_seconds": round(goodput.measured_seconds) if goodput is not None else 0,
         "measured_alike": goodput.alike if goodput is not None and goodput.basis == "measured" else None,
+        "measured_under_limit": goodput is not None and goodput.is_limited,
         "is_limited": paces is not None and paces.paces is not None and paces.paces.limits is not None,
         "packs": [
             {
