@@ -21,7 +21,7 @@ help:
 	@echo "make lint            the same without the tests"
 	@echo "make messages        collect the text of pages for translation (needs GNU gettext), and compile it"
 	@echo "make test-deps       by apt: the system parts that tests use"
-	@echo "make bench           the engine beside scp and rsync; listings from ten thousand to a million entries"
+	@echo "make bench           the engine beside scp and rsync; listings up to a million entries; a plan of a thousand packs"
 	@echo "make soak [MINUTES=10]  the engine over a bad link that falls silent three times (needs root)"
 	@echo "make clean           remove .venv and caches; var/ with everything that was brought home stays"
 
@@ -83,6 +83,8 @@ bench: $(product)
 	$(bin)/python -m benchmarks.inventory_pages --postgres || true
 	$(bin)/python -m benchmarks.rule_preview
 	$(bin)/python -m benchmarks.overlap_of_two
+	$(bin)/python -m benchmarks.drop_on_a_board
+	$(bin)/python -m benchmarks.forecast_of_many_packs
 	$(bin)/python -m benchmarks.audit_chain
 
 soak: $(product)
